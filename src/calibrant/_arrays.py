@@ -1,0 +1,254 @@
+"""The one door for user arrays: everything behind it may trust what it gets.
+
+Structure (rank, size, kind of number) is checked without touching the values, so that a
+memory-mapped file stays on the disk; values are checked tile by tile, on the way through, by
+``check_peaks``: a NaN or +inf anywhere in a row shows in that row's maximum.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
+from numpy.typing import NDArray
+
+from calibrant._errors import CalibrationWarning
+
+Array = Any  # an array of any namespace of the array API standard
+InputKind = Literal["logits", "probs"]
+
+TILE_ELEMENTS = 131_072  # large enough that threads do not wait for the interpreter
+DEVICE_TILE_ELEMENTS = 16 * 1024 * 1024  # an accelerator wants large tiles
+SUM_TOLERANCE = 1e-3  # how far a row of probabilities may be from 1: float16 loses that much
+
+
+def as_scores(scores: Any, name: str = "logits") -> Array:
+    """A real (rows, classes) array with at least one row and two classes; values not looked at.
+
+    A 1-D array is the score s of a binary model and means the logits (0, s).
+    """
+    array = _as_array(scores, name)
+    xp = array_namespace(array)
+    if array.ndim == 1 and name == "logits":
+        array = xp.stack([xp.zeros_like(array), array], axis=1)
+    if array.ndim != 2:
+        raise ValueError(f"{name} must have shape (rows, classes), got shape {tuple(array.shape)}")
+    if array.shape[0] == 0:
+        raise ValueError(f"{name} must have at least one row, got shape {tuple(array.shape)}")
+    if array.shape[1] < 2:
+        raise ValueError(f"{name} must have at least two classes, got shape {tuple(array.shape)}")
+    return array
+
+
+def _as_array(values: Any, name: str) -> Array:
+    try:
+        array_namespace(values)
+    except TypeError:  # a list, a data frame, ...
+        try:
+            values = np.asarray(values)
+        except ValueError as error:
+            raise ValueError(f"{name} must be a rectangular array: {error}") from None
+    if is_numpy_array(values) and not _is_real(values.dtype):
+        raise TypeError(f"{name} must be an array of numbers, got dtype {values.dtype}")
+    if "complex" in str(values.dtype):
+        raise TypeError(f"{name} must be real, got dtype {values.dtype}")
+    return values
+
+
+def _is_real(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "fiu" or dtype.name == "bfloat16"
+
+
+def as_working_float(array: Array) -> Array:
+    """float64 stays, integers become float64, all other floats become float32."""
+    xp = array_namespace(array)
+    if array.dtype == xp.float64 or array.dtype == xp.float32:
+        return array
+    narrow = "float16" in str(array.dtype)  # float16 and bfloat16
+    return _cast(array, xp.float32 if narrow else xp.float64)
+
+
+def _cast(array: Array, dtype: Any) -> Array:
+    if is_numpy_array(array):
+        return array.astype(dtype)
+    return array_namespace(array).astype(array, dtype)
+
+
+def to_numpy(array: Array) -> NDArray[Any]:
+    """The array in main memory as NumPy; without a copy where it lies there already."""
+    if is_numpy_array(array):
+        return np.asarray(array)
+    if is_torch_array(array):
+        array = array.detach().cpu()
+        if "bfloat16" in str(array.dtype):
+            array = array.float()
+        return np.asarray(array.numpy())
+    if hasattr(array, "get"):  # CuPy
+        return np.asarray(array.get())
+    return np.asarray(array)
+
+
+def like(values: NDArray[Any], reference: Array) -> Array:
+    """NumPy values as an array of the reference's kind, on its device."""
+    if is_numpy_array(reference):
+        return values
+    return array_namespace(reference).asarray(values, device=reference.device)
+
+
+def on_host(array: Array) -> bool:
+    """Whether the array lies in main memory, so that NumPy on threads is the fast way."""
+    return is_numpy_array(array) or (is_torch_array(array) and array.device.type == "cpu")
+
+
+def row_tiles(array: Array, elements: int = TILE_ELEMENTS) -> list[slice]:
+    """Slices of rows that hold about so many elements each."""
+    rows, classes = array.shape
+    step = max(1, elements // classes)
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+# --- values -----------------------------------------------------------------------------------
+
+
+def check_peaks(tile: Array, peaks: Array, first_row: int = 0, name: str = "logits") -> None:
+    """Refuse NaN, +inf and rows without a finite value, by their rows' maxima."""
+    finite = to_numpy(array_namespace(peaks).isfinite(peaks))
+    if bool(finite.all()):
+        return
+    row = int(np.flatnonzero(~finite)[0])
+    values = to_numpy(tile[row]).astype(np.float64)
+    where = first_row + row
+    bad = np.flatnonzero(np.isnan(values) | (values == np.inf))
+    if bad.size == 0:
+        raise ValueError(f"{name} must have a finite value in every row, row {where} is all -inf")
+    value = values[bad[0]]
+    raise ValueError(f"{name} must be finite or -inf, got {value} at row {where}, class {bad[0]}")
+
+
+def check_label_logits(
+    label_logits: NDArray[Any], labels: NDArray[np.int64], first_row: int = 0
+) -> None:
+    """Refuse a label on a masked class, given the logit of each row's label."""
+    masked = np.flatnonzero(np.isneginf(label_logits))
+    if masked.size:
+        row = int(masked[0])
+        raise ValueError(
+            f"a label must not lie on a masked class: row {first_row + row} has label "
+            f"{labels[row]}, whose logit is -inf"
+        )
+
+
+def warn_if_probabilities(scores: Array) -> None:
+    """Warn when an array given as logits looks like probabilities."""
+    if all(_sums_to_one(scores[rows]) for rows in row_tiles(scores)):
+        warnings.warn(
+            "the array given as logits has non-negative rows that sum to 1: it looks like "
+            'probabilities. If it is, say input="probs"',
+            CalibrationWarning,
+            stacklevel=4,
+        )
+
+
+def _sums_to_one(tile: Array) -> bool:
+    values = to_numpy(tile).astype(np.float64)
+    return bool(values.min() >= 0.0 and np.all(np.abs(values.sum(axis=1) - 1.0) < SUM_TOLERANCE))
+
+
+def check_probabilities(probs: Array, name: str = "probs", rows: str = "strict") -> None:
+    """Refuse values outside [0, 1] and, unless rows="raw", rows that do not sum to 1."""
+    for tile in row_tiles(probs, DEVICE_TILE_ELEMENTS):
+        _check_probability_tile(probs[tile], tile.start, name, rows)
+
+
+def _check_probability_tile(tile: Array, first_row: int, name: str, rows: str) -> None:
+    xp = array_namespace(tile)
+    upper = 1.0 if rows == "strict" else np.inf
+    slack = 1e-6
+    inside = (tile >= -slack) & (tile <= upper + slack)  # False for NaN
+    if not bool(xp.all(inside)):
+        row, column = np.argwhere(~to_numpy(inside))[0]
+        value = float(tile[int(row), int(column)])
+        raise ValueError(
+            f"{name} must be probabilities in [0, 1], got {value} "
+            f"at row {first_row + row}, class {column}"
+        )
+    if rows == "strict":
+        sums = to_numpy(xp.sum(as_working_float(tile), axis=1))
+        off = np.abs(sums - 1.0) > SUM_TOLERANCE
+        if off.any():
+            row = int(np.flatnonzero(off)[0])
+            raise ValueError(
+                f"{name} must sum to 1 in every row, row {first_row + row} sums to {sums[row]:.6g}"
+            )
+
+
+def log_odds(probs: Array) -> Array:
+    """Probabilities as logits: log p minus its mean over the classes with p > 0."""
+    xp = array_namespace(probs)
+    positive = probs > 0.0
+    logs = xp.log(xp.where(positive, probs, xp.ones_like(probs)))
+    count = xp.sum(xp.astype(positive, probs.dtype), axis=1, keepdims=True)
+    centred = logs - xp.sum(logs, axis=1, keepdims=True) / count
+    return xp.where(positive, centred, xp.full_like(centred, -np.inf))
+
+
+# --- labels and weights -----------------------------------------------------------------------
+
+
+def as_labels(labels: Any, rows: int, classes: int) -> NDArray[np.int64]:
+    """Class indices (rows,) in main memory; one-hot rows of the right width are accepted."""
+    array = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"labels must be class indices (integers), got dtype {array.dtype}")
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim == 2:
+        array = _from_one_hot(array, classes)
+    if array.ndim != 1:
+        raise ValueError(f"labels must have shape (rows,), got shape {array.shape}")
+    if len(array) != rows:
+        raise ValueError(f"labels and scores must have the same rows, got {len(array)} and {rows}")
+    _refuse_first(array != np.floor(array), array, "labels must be whole numbers")
+    rule = f"labels must lie in 0..{classes - 1}"
+    _refuse_first((array < 0) | (array >= classes), array, rule)
+    return array.astype(np.int64)
+
+
+def _from_one_hot(array: NDArray[Any], classes: int) -> NDArray[np.int64]:
+    if array.shape[1] != classes:
+        raise ValueError(
+            f"one-hot labels must have as many columns as the scores have classes ({classes}), "
+            f"got {array.shape[1]}"
+        )
+    one_hot = ((array == 0) | (array == 1)).all(axis=1) & (array.sum(axis=1) == 1)
+    if not one_hot.all():
+        row = int(np.flatnonzero(~one_hot)[0])
+        raise ValueError(f"one-hot labels must have exactly one 1 in every row, row {row} has not")
+    return np.asarray(array.argmax(axis=1), np.int64)
+
+
+def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
+    """Non-negative finite weights (rows,); ones for None."""
+    if sample_weight is None:
+        return np.ones(rows)
+    array = (
+        to_numpy(sample_weight) if hasattr(sample_weight, "shape") else np.asarray(sample_weight)
+    )
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"sample_weight must be numbers, got dtype {array.dtype}")
+    if array.shape != (rows,):
+        raise ValueError(f"sample_weight must have shape ({rows},), got shape {array.shape}")
+    array = array.astype(np.float64)
+    bad = ~(np.isfinite(array) & (array >= 0.0))
+    _refuse_first(bad, array, "sample_weight must be finite and at least 0")
+    if not array.any():
+        raise ValueError("sample_weight must not be 0 everywhere")
+    return array
+
+
+def _refuse_first(bad: NDArray[np.bool_], values: NDArray[Any], rule: str) -> None:
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"{rule}, got {values[row]} at row {row}")

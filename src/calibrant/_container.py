@@ -1,0 +1,104 @@
+"""A safe file: arrays and a JSON document in safetensors, with a checksum over both.
+
+Nothing in such a file can run code. It is written under a temporary name and renamed, so a reader
+never meets half of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from calibrant._errors import FileError
+
+_KEY = "calibrant"
+FORMAT_VERSION = 1
+
+
+def write(
+    path: str | os.PathLike[str],
+    kind: str,
+    document: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+) -> None:
+    """Write ``document`` (JSON values) and ``arrays`` as a file of the given kind."""
+    tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    body = json.dumps({"kind": kind, "version": FORMAT_VERSION, **document}, allow_nan=False)
+    header = json.dumps({"body": body, "sha256": _digest(body, tensors)})
+    # safetensors refuses a file without tensors
+    payload = to_bytes(tensors or {"empty": np.zeros(0, np.float32)}, metadata={_KEY: header})
+    _replace(Path(path), payload)
+
+
+def _replace(path: Path, payload: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=path.name, suffix=".tmp", dir=path.parent or None)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # mkstemp's own mode keeps everybody else out
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The document and the arrays of a file of the given kind, checked."""
+    name = os.fspath(path)
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {name}")
+    try:
+        with safe_open(name, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (SafetensorError, ValueError, OSError) as error:
+        raise FileError(f"{name} is not a whole safetensors file: {error}") from None
+    if _KEY not in metadata:
+        raise FileError(f"{name} is a safetensors file, but calibrant did not write it")
+    body, stored = _header(name, metadata[_KEY])
+    if tensors.keys() == {"empty"}:
+        tensors = {}
+    if stored != _digest(body, tensors):
+        raise FileError(f"{name} was changed after it was written: its SHA-256 does not match")
+    document = json.loads(body)
+    if document.get("version") != FORMAT_VERSION:
+        raise FileError(
+            f"{name} has format version {document.get('version')}, this calibrant reads version "
+            f"{FORMAT_VERSION}: it needs another release of calibrant"
+        )
+    if document.get("kind") != kind:
+        raise FileError(f"{name} holds a {document.get('kind')}, not a {kind}")
+    return document, tensors
+
+
+def _header(name: str, text: str) -> tuple[str, str]:
+    try:
+        header = json.loads(text)
+        body, digest = header["body"], header["sha256"]
+        json.loads(body)
+        return str(body), str(digest)
+    except (ValueError, KeyError, TypeError):
+        raise FileError(f"{name} has a damaged header") from None
+
+
+def _digest(body: str, tensors: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(body.encode())
+    for name in sorted(tensors):
+        array = tensors[name]
+        digest.update(f"\0{name}\0{array.dtype.str}\0{array.shape}\0".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,109 @@
+"""The small network of PTS: sorted top logits in, one number a row out.
+
+Plain functions over a list of arrays ``W1, b1, W2, b2, .., Wout, bout`` (the order of the authors'
+code); forward in any array namespace, derivatives in NumPy for the fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = Any
+Weights = list[NDArray[np.float64]]
+
+
+def layer_sizes(inputs: int, hidden: Sequence[int]) -> list[tuple[int, int]]:
+    widths = [inputs, *hidden, 1]
+    return list(pairwise(widths))
+
+
+def glorot(sizes: Sequence[tuple[int, int]], rng: np.random.Generator) -> Weights:
+    """Glorot-uniform kernels and zero biases: Keras' defaults."""
+    weights: Weights = []
+    for fan_in, fan_out in sizes:
+        limit = np.sqrt(6.0 / (fan_in + fan_out))
+        weights += [rng.uniform(-limit, limit, (fan_in, fan_out)), np.zeros(fan_out)]
+    return weights
+
+
+def flatten(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    return np.concatenate([part.ravel() for part in weights])
+
+
+def unflatten(flat: NDArray[np.float64], sizes: Sequence[tuple[int, int]]) -> Weights:
+    """Views of a flat parameter vector in the shapes of the layers."""
+    weights: Weights = []
+    start = 0
+    for fan_in, fan_out in sizes:
+        kernel = flat[start : start + fan_in * fan_out].reshape(fan_in, fan_out)
+        start += fan_in * fan_out
+        weights += [kernel, flat[start : start + fan_out]]
+        start += fan_out
+    return weights
+
+
+def kernel_mask(sizes: Sequence[tuple[int, int]], layers: int | None = None) -> NDArray[np.bool_]:
+    """True where a flat parameter vector holds kernels (of the first ``layers`` layers)."""
+    chosen = len(sizes) if layers is None else layers
+    return np.concatenate(
+        [np.repeat([layer < chosen, False], [i * o, o]) for layer, (i, o) in enumerate(sizes)]
+    )
+
+
+def forward(weights: Sequence[Array], inputs: Array, linear: bool = False) -> Array:
+    """The network's output (rows,), in the array namespace of ``inputs``."""
+    hidden = inputs
+    for kernel, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
+        hidden = hidden @ kernel + bias
+        if not linear:
+            hidden = hidden * (hidden > 0.0)
+    return (hidden @ weights[-2] + weights[-1])[:, 0]
+
+
+def forward_all(
+    weights: Weights, inputs: NDArray[np.float64], linear: bool = False
+) -> tuple[NDArray[np.float64], Weights]:
+    """The output, and every layer's input on the way, for the derivatives."""
+    layers = [inputs]
+    for kernel, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
+        hidden = layers[-1] @ kernel
+        hidden += bias
+        if not linear:
+            np.maximum(hidden, 0.0, out=hidden)
+        layers.append(hidden)
+    return (layers[-1] @ weights[-2] + weights[-1])[:, 0], layers
+
+
+def gradient(
+    weights: Weights, layers: Weights, signal: NDArray[np.float64], linear: bool = False
+) -> NDArray[np.float64]:
+    """d (sum_i signal_i output_i) / d parameters, flat."""
+    back = signal[:, None]
+    parts: list[NDArray[np.float64]] = []
+    for index in range(len(layers) - 1, -1, -1):
+        parts += [back.sum(axis=0), (layers[index].T @ back).ravel()]
+        if index:
+            back = back @ weights[2 * index].T
+            if not linear:
+                back *= layers[index] > 0.0
+    return np.concatenate(parts[::-1])
+
+
+def jacobian(weights: Weights, layers: Weights, linear: bool = False) -> NDArray[np.float64]:
+    """d output_i / d parameters: (rows, parameters)."""
+    rows = len(layers[0])
+    back = np.ones((rows, 1))
+    parts: list[NDArray[np.float64]] = []
+    for index in range(len(layers) - 1, -1, -1):
+        kernel = layers[index][:, :, None] * back[:, None, :]
+        parts += [back, kernel.reshape(rows, -1)]
+        if index:
+            back = back @ weights[2 * index].T
+            if not linear:
+                back = back * (layers[index] > 0.0)
+    return np.concatenate(parts[::-1], axis=1)
