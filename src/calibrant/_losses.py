@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._partition import Floats
 from calibrant.profile import TemperatureProfile
 
 LossName = Literal["nll", "brier", "mixed"]
@@ -27,9 +26,9 @@ LOSSES: dict[str, tuple[float, float]] = {
 class RowLoss(NamedTuple):
     """A loss and its derivatives with respect to log b, one value a row."""
 
-    value: Floats
-    slope: Floats
-    curvature: Floats
+    value: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    curvature: NDArray[np.float64]
 
 
 class ProfileLoss:
@@ -44,7 +43,7 @@ class ProfileLoss:
         self.all_rows = np.arange(len(profile))
         self.shares: NDArray[np.float64] = profile.weight / profile.weight.sum()
 
-    def rows(self, log_b: Floats, index: NDArray[np.intp] | None = None) -> RowLoss:
+    def rows(self, log_b: NDArray[np.float64], index: NDArray[np.intp] | None = None) -> RowLoss:
         """The loss at one inverse temperature a row, for all rows or those in ``index``."""
         index = self.all_rows if index is None else index
         b = np.exp(log_b)
@@ -63,7 +62,7 @@ class ProfileLoss:
         value, slope, curvature = parts
         return RowLoss(value + self.brier_share, slope, curvature)
 
-    def mean(self, log_b: float | Floats) -> float:
+    def mean(self, log_b: float | NDArray[np.float64]) -> float:
         """The weighted mean at one inverse temperature, or one a row."""
         return float(self.shares @ self.rows(np.broadcast_to(log_b, self.all_rows.shape)).value)
 
@@ -72,7 +71,9 @@ class ProfileLoss:
         return float(self.shares @ self.rows(np.full(len(self.all_rows), log_b)).slope)
 
 
-def _exp(value: Floats, slope: Floats, curvature: Floats) -> RowLoss:
+def _exp(
+    value: NDArray[np.float64], slope: NDArray[np.float64], curvature: NDArray[np.float64]
+) -> RowLoss:
     """exp of a function from the function and its derivatives."""
     result = np.exp(value)
     return RowLoss(result, result * slope, result * (curvature + slope**2))

@@ -38,7 +38,7 @@ def best_of_scan(
     low: float,
     high: float,
     unit: str,
-    points: int = 65,
+    points: int = 25,
 ) -> ScalarResult:
     """The global minimiser of a smooth function of one variable: a scan, then a bracketed root."""
     grid = np.linspace(low, high, points)

@@ -28,7 +28,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 Array = Any  # an array of any namespace of the array API standard
-Floats = NDArray[np.floating[Any]]
+Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 NODES_PER_OCTAVE = 4
@@ -70,7 +70,7 @@ class Workspace:
         self.exponentials = np.empty((2 * NODES_PER_OCTAVE, rows, classes), np.float32)
 
 
-def tabulate_tile(gaps: Floats, work: Workspace) -> NDArray[np.float32]:
+def tabulate_tile(gaps: NDArray[np.float32], work: Workspace) -> NDArray[np.float32]:
     """(rows, NODES, 3) table of a NumPy tile of float32 gaps."""
     rows = gaps.shape[0]
     powers, exponentials = work.powers[:, :rows], work.exponentials[:, :rows]
@@ -211,9 +211,11 @@ def _small_b(rows: NodeRows, b: Floats) -> Psi:
     """
     first = rows.at_node(0)
     start = np.log(rows.finite)
-    chord = np.minimum(first.value - start, -1e-30)  # over the unit interval t = b / B_MIN
-    at_start = np.minimum(rows.mean * B_MIN, chord)
-    at_end = np.clip(first.slope, chord, 0.0)
+    # over the unit interval t = b / B_MIN
+    at_end = np.minimum(first.slope, -1e-30)
+    at_start = np.minimum(rows.mean * B_MIN, at_end)
+    # narrow rows: the difference of two values drowns in float32's rounding, the slopes do not
+    chord = np.clip(first.value - start, at_start, at_end)
     t = b / B_MIN
     bend = at_start + at_end - 2.0 * chord
     top = chord * t * t + at_start * t * (1.0 - t)
@@ -231,9 +233,14 @@ def _small_b(rows: NodeRows, b: Floats) -> Psi:
 def _large_b(rows: NodeRows, b: Floats) -> Psi:
     """Beyond the last node: the stored top gaps exactly, the rest as a Gamma law of gaps.
 
-    The rest matters only where more classes than are stored lie within 1/40 of the top one. Its
-    sum is modelled by R (1 + (b - B_MAX) v/g)^(-g^2/v): the Laplace transform of a Gamma
-    distribution with the mean gap g and the variance v that the last node shows.
+    The rest matters only where more classes than are stored lie within 1/40 of the top one. No gap
+    of it is smaller than f, the last stored one, so its sum is modelled by
+
+        R exp(-(b - B_MAX) f) (1 + (b - B_MAX) v/g)^(-g^2/v),
+
+    the Laplace transform of f plus a Gamma distribution, f + g being the mean gap and v the
+    variance that the last node shows. Where ties leave f = 0, v is kept below g^2, for a wider law
+    falls too slowly to reach the limit.
     """
     last = rows.at_node(NODES - 1)
     edge = np.full(len(b), B_MAX)
@@ -241,14 +248,17 @@ def _large_b(rows: NodeRows, b: Floats) -> Psi:
     rest = _minus(_sums(total, last), _top_sums(rows, edge))
     amount = np.where(rest[0] > 1e-5 * total, rest[0], 0.0)
     safe = np.where(amount > 0.0, amount, 1.0)
-    gap = np.maximum(-rest[1] / safe / B_MAX, 1e-12)
-    variance = np.clip((rest[2] - rest[1]) / safe / B_MAX**2 - gap**2, 1e-4 * gap**2, None)
+    floor = -rows.top[:, -1].astype(np.float64)
+    mean = -rest[1] / safe / B_MAX
+    gap = np.maximum(mean - floor, 1e-8)
+    widest = np.where(floor > 0.0, np.inf, gap**2)
+    variance = np.clip((rest[2] - rest[1]) / safe / B_MAX**2 - mean**2, 1e-4 * gap**2, widest)
     ratio = variance / gap
     reach = 1.0 + (b - B_MAX) * ratio
-    decay = gap * b / reach  # minus the slope of log R
-    r0 = amount * reach ** -(gap / ratio)
+    decay = b * (floor + gap / reach)  # minus the slope of log R
+    r0 = amount * np.exp(-(b - B_MAX) * floor) * reach ** -(gap / ratio)
     r1 = -r0 * decay
-    r2 = r0 * (decay**2 - decay * (1.0 - b * ratio / reach))
+    r2 = r0 * (decay**2 - decay + b**2 * gap * ratio / reach**2)
     s0, s1, s2 = (near + far for near, far in zip(_top_sums(rows, b), (r0, r1, r2), strict=True))
     slope = s1 / s0
     return Psi(np.log(s0), slope, s2 / s0 - slope**2)

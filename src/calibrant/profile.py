@@ -211,7 +211,7 @@ class TemperatureProfile:
     @property
     def label_gap(self) -> Floats:
         """The true class' logit minus the largest one, a row."""
-        return self._block.label_gap * self.scale
+        return self._block.label_gap.astype(np.float64) * self.scale
 
     @property
     def finite_classes(self) -> NDArray[np.int32]:

@@ -6,8 +6,10 @@ from typing import Any
 
 from calibrant.calibrators._base import Calibrator, TemperatureCalibrator, TemperatureMap
 from calibrant.calibrators.ensemble import EnsembleTemperatureScaling
+from calibrant.calibrators.hts import EntropyTemperatureScaling
 from calibrant.calibrators.linear import LinearPTS
 from calibrant.calibrators.parameterized import ParameterizedTemperatureScaling
+from calibrant.calibrators.smart import MarginTemperatureScaling
 from calibrant.calibrators.temperature import TemperatureScaling
 from calibrant.calibrators.uncalibrated import Uncalibrated
 
@@ -17,6 +19,8 @@ REGISTRY: dict[str, type[Calibrator]] = {
     "ets": EnsembleTemperatureScaling,
     "pts": ParameterizedTemperatureScaling,
     "pts-linear": LinearPTS,
+    "hts": EntropyTemperatureScaling,
+    "smart": MarginTemperatureScaling,
 }
 
 
@@ -37,7 +41,9 @@ __all__ = [
     "REGISTRY",
     "Calibrator",
     "EnsembleTemperatureScaling",
+    "EntropyTemperatureScaling",
     "LinearPTS",
+    "MarginTemperatureScaling",
     "ParameterizedTemperatureScaling",
     "TemperatureCalibrator",
     "TemperatureMap",

@@ -56,13 +56,16 @@ def kernel_mask(sizes: Sequence[tuple[int, int]], layers: int | None = None) -> 
 
 
 def forward(weights: Sequence[Array], inputs: Array, linear: bool = False) -> Array:
-    """The network's output (rows,), in the array namespace of ``inputs``."""
+    """The network's output (rows,), in the array namespace of ``inputs``.
+
+    Weights with a leading axis are several networks, and give (networks, rows).
+    """
     hidden = inputs
     for kernel, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-        hidden = hidden @ kernel + bias
+        hidden = hidden @ kernel + bias[..., None, :]
         if not linear:
             hidden = hidden * (hidden > 0.0)
-    return (hidden @ weights[-2] + weights[-1])[:, 0]
+    return (hidden @ weights[-2] + weights[-1][..., None, :])[..., 0]
 
 
 def forward_all(
@@ -97,13 +100,17 @@ def gradient(
 def jacobian(weights: Weights, layers: Weights, linear: bool = False) -> NDArray[np.float64]:
     """d output_i / d parameters: (rows, parameters)."""
     rows = len(layers[0])
-    back = np.ones((rows, 1))
-    parts: list[NDArray[np.float64]] = []
+    result = np.empty((rows, sum(part.size for part in weights)))
+    back, stop = np.ones((rows, 1)), result.shape[1]
     for index in range(len(layers) - 1, -1, -1):
-        kernel = layers[index][:, :, None] * back[:, None, :]
-        parts += [back, kernel.reshape(rows, -1)]
+        width = back.shape[1]
+        result[:, stop - width : stop] = back
+        stop -= width
+        kernel = result[:, stop - weights[2 * index].size : stop].reshape(rows, -1, width)
+        np.multiply(layers[index][:, :, None], back[:, None, :], out=kernel)
+        stop -= weights[2 * index].size
         if index:
             back = back @ weights[2 * index].T
             if not linear:
-                back = back * (layers[index] > 0.0)
-    return np.concatenate(parts[::-1], axis=1)
+                back *= layers[index] > 0.0
+    return result

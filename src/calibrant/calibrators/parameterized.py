@@ -6,42 +6,44 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from calibrant._arrays import Array, InputKind
-from calibrant._losses import LOSSES, ProfileLoss
+from calibrant._arrays import Array, InputKind, as_scores
 from calibrant._numerics import top_k as largest
 from calibrant._progress import reporter
 from calibrant.calibrators import _network as network
-from calibrant.calibrators import _newton_recipe, _paper_recipe
-from calibrant.calibrators._base import TEMPERATURE_BOUNDS, TemperatureMap, best_temperature
+from calibrant.calibrators import _paper_recipe
+from calibrant.calibrators._adaptive import DEFAULT_LOSS, DEFAULT_MEMBERS, AdaptiveTemperature
 from calibrant.profile import DEFAULT_TOP_K, TemperatureProfile
 
 INPUT_CLIP = 100.0  # of the published code
-DEFAULT_LOSS = {"auto": "mixed", "paper": "brier"}
-DEFAULT_PENALTY = {"auto": 0.2, "paper": 0.0}
+RECIPE_LOSS = {"auto": DEFAULT_LOSS, "paper": "brier"}
 
 
-class ParameterizedTemperatureScaling(TemperatureMap):
+class ParameterizedTemperatureScaling(AdaptiveTemperature):
     """A temperature for each row, from a small network on its largest logits. Preserves accuracy.
 
     Parameters
     ----------
     recipe
-        ``"auto"`` fits all rows at once by damped Newton steps, started at temperature scaling
-        and pulled towards it; ``"paper"`` is the published algorithm (Adam, 100,000 steps).
+        ``"auto"`` averages a few networks fitted on all rows at once, started at temperature
+        scaling and pulled towards it; ``"paper"`` is the published algorithm (one network, Adam,
+        100,000 steps).
     hidden
         Widths of the hidden layers.
     top_k
-        How many of the largest logits the network reads; at most the number of classes.
+        How many of the largest logits a network reads; at most the number of classes.
     loss
         ``"brier"``, ``"nll"`` or ``"mixed"`` (Brier + 0.2 NLL). ``"auto"``: ``"mixed"`` for the
         default recipe, ``"brier"`` for the paper's.
     penalty
-        The pull towards temperature scaling. ``"auto"``: 0.2 for the default recipe (the sum of
-        squares of the kernels for standardised inputs, over twice the number of rows), 0 for the
-        paper's (there: the authors' weight decay).
+        The pull towards temperature scaling. ``"auto"`` chooses it by the leave-one-out loss,
+        temperature scaling itself and the identity among the candidates; a number is a prior that
+        weighs as much as that many rows. With the paper's recipe: the authors' weight decay, and
+        ``"auto"`` is 0.
+    members
+        How many networks the default recipe averages.
     learning_rate, batch_size, steps
         Of the paper's recipe.
     clip_logits
@@ -53,9 +55,17 @@ class ParameterizedTemperatureScaling(TemperatureMap):
         Show progress on standard error where a fit takes more than a second.
     input
         What the scores are: ``"logits"`` or ``"probs"``.
+
+    Attributes
+    ----------
+    weights_
+        W1, b1, W2, b2, .., each with a leading axis over the averaged networks.
+    fit_info_
+        How the fit went: the losses, and for the default recipe the path of penalties with their
+        leave-one-out losses and the choice.
     """
 
-    _state = ("weights_", "link_", "base_temperature_", "input_range_")
+    _state = (*AdaptiveTemperature._state, "link_")
     _linear: ClassVar[bool] = False
 
     def __init__(
@@ -65,6 +75,7 @@ class ParameterizedTemperatureScaling(TemperatureMap):
         top_k: int = DEFAULT_TOP_K,
         loss: str = "auto",
         penalty: float | str = "auto",
+        members: int = DEFAULT_MEMBERS,
         learning_rate: float = 5e-5,
         batch_size: int = 1000,
         steps: int = 100_000,
@@ -73,18 +84,13 @@ class ParameterizedTemperatureScaling(TemperatureMap):
         verbose: bool = False,
         input: InputKind = "logits",  # noqa: A002
     ) -> None:
+        super().__init__(hidden, loss, penalty, members, random_state, verbose, input)
         self.recipe = recipe
-        self.hidden = hidden
         self.top_k = top_k
-        self.loss = loss
-        self.penalty = penalty
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.steps = steps
         self.clip_logits = clip_logits
-        self.random_state = random_state
-        self.verbose = verbose
-        self.input = input
 
     @classmethod
     def from_weights(cls, weights: Sequence[Any], **parameters: Any) -> Self:
@@ -97,115 +103,79 @@ class ParameterizedTemperatureScaling(TemperatureMap):
             top_k=len(arrays[0]),
             **parameters,
         )
-        pts.weights_, pts.link_, pts.base_temperature_ = arrays, "absolute", 1.0
-        pts.input_range_ = _published_range(len(arrays[0]))
+        pts._set_published(arrays)
         pts.n_classes_ = len(arrays[0])
         pts.fit_info_ = {"converged": True, "message": "given weights"}
         return pts
+
+    def _set_published(self, weights: Sequence[NDArray[np.float64]]) -> None:
+        self.weights_ = [part[None] for part in weights]
+        self.link_, self.base_temperature_ = "absolute", 1.0
+        self.input_range_ = np.repeat([[-INPUT_CLIP], [INPUT_CLIP]], len(weights[0]), axis=1)
 
     # --- fitting ---
 
     def _profile(self, scores: Any, labels: Any, sample_weight: Any) -> TemperatureProfile:
         self._check_parameters()
         if self.clip_logits:
+            scores = as_scores(scores, self.input)
             scores = array_namespace(scores).clip(scores, -INPUT_CLIP, INPUT_CLIP)
         return super()._profile(scores, labels, sample_weight)
 
     def _fit_profile(self, profile: TemperatureProfile) -> None:
         self._check_parameters()
-        loss = DEFAULT_LOSS[self.recipe] if self.loss == "auto" else self.loss
-        penalty = DEFAULT_PENALTY[self.recipe] if self.penalty == "auto" else float(self.penalty)
-        rng = np.random.default_rng(0 if self.random_state is None else self.random_state)
-        inputs = profile.top_logits(min(self.top_k, profile.n_classes))
-        base = best_temperature(profile, loss, TEMPERATURE_BOUNDS).x
-        with reporter(f"fitting {type(self).__name__}", self.verbose) as report:
-            common = {"loss": loss, "penalty": penalty, "rng": rng, "linear": self._linear}
-            if self.recipe == "paper":
-                info = self._fit_paper(profile, inputs, common | {"report": report})
-            else:
-                info = self._fit_newton(profile, inputs, base, common | {"report": report})
-        self._tell(profile, inputs, base, loss, info | {"penalty": penalty})
+        if self.recipe == "paper":
+            self._fit_paper(profile)
+        else:
+            self.link_ = "exponential"
+            super()._fit_profile(profile)
+        self.fit_info_["recipe"] = self.recipe
 
-    def _fit_paper(
-        self, profile: TemperatureProfile, inputs: NDArray[np.float64], common: dict[str, Any]
-    ) -> dict[str, Any]:
-        inputs = np.clip(inputs, -INPUT_CLIP, INPUT_CLIP)
-        start, draws = _paper_recipe.draw_start(inputs, self.hidden, common["rng"], self._linear)
-        self.weights_ = _paper_recipe.fit(
-            profile,
-            inputs,
-            start,
-            learning_rate=self.learning_rate,
-            batch_size=self.batch_size,
-            steps=self.steps,
-            **common,
-        )
-        self.link_, self.base_temperature_ = "absolute", 1.0
-        self.input_range_ = _published_range(inputs.shape[1])
-        return {
+    def _fit_paper(self, profile: TemperatureProfile) -> None:
+        inputs = np.clip(self._profile_inputs(profile), -INPUT_CLIP, INPUT_CLIP)
+        rng = self._rng()
+        start, draws = _paper_recipe.draw_start(inputs, self.hidden, rng, self._linear)
+        with reporter(f"fitting {type(self).__name__}", self.verbose) as report:
+            weights = _paper_recipe.fit(
+                profile,
+                inputs,
+                start,
+                loss=self._loss_name(),
+                penalty=0.0 if self.penalty == "auto" else float(self.penalty),
+                learning_rate=self.learning_rate,
+                batch_size=self.batch_size,
+                steps=self.steps,
+                rng=rng,
+                linear=self._linear,
+                report=report,
+            )
+        self._set_published(weights)
+        self.fit_info_ = {
             "converged": True,
             "message": f"{self.steps} steps done",
             "iterations": self.steps,
             "draws": draws,
         }
+        self._tell_losses(profile, inputs)
 
-    def _fit_newton(
-        self,
-        profile: TemperatureProfile,
-        inputs: NDArray[np.float64],
-        base: float,
-        common: dict[str, Any],
-    ) -> dict[str, Any]:
-        self.weights_, result = _newton_recipe.fit(
-            profile, inputs, base, hidden=self.hidden, **common
-        )
-        self.link_, self.base_temperature_ = "exponential", base
-        self.input_range_ = np.stack([inputs.min(axis=0), inputs.max(axis=0)])
-        problem = ProfileLoss(profile, common["loss"])
-        if problem.mean(-np.log(self._from_inputs(inputs))) > problem.mean(-np.log(base)):
-            self.weights_[-2][:], self.weights_[-1][:] = 0.0, 0.0  # temperature scaling itself
-        return {
-            "converged": result.converged,
-            "message": result.message,
-            "iterations": result.iterations,
-        }
-
-    def _tell(
-        self,
-        profile: TemperatureProfile,
-        inputs: NDArray[np.float64],
-        base: float,
-        loss: str,
-        info: dict[str, Any],
-    ) -> None:
-        problem = ProfileLoss(profile, loss)
-        self.fit_info_ = info | {
-            "recipe": self.recipe,
-            "loss": loss,
-            "loss_before": problem.mean(0.0),
-            "loss_temperature_scaling": problem.mean(-np.log(base)),
-            "loss_after": problem.mean(-np.log(self._from_inputs(inputs))),
-        }
+    def _loss_name(self) -> str:
+        return RECIPE_LOSS[self.recipe] if self.loss == "auto" else self.loss
 
     def _check_parameters(self) -> None:
-        if self.recipe not in DEFAULT_LOSS:
+        if self.recipe not in RECIPE_LOSS:
             raise ValueError(f"recipe must be 'auto' or 'paper', got {self.recipe!r}")
-        if self.loss != "auto" and self.loss not in LOSSES:
-            raise ValueError(f"loss must be 'auto' or one of {sorted(LOSSES)}, got {self.loss!r}")
-        if self.penalty != "auto" and not (
-            isinstance(self.penalty, int | float) and 0.0 <= self.penalty < np.inf
-        ):
-            raise ValueError(f"penalty must be 'auto' or at least 0, got {self.penalty!r}")
-        if any(width < 1 for width in self.hidden):
-            raise ValueError(f"hidden widths must be at least 1, got {self.hidden}")
+        super()._check_parameters()
         for name in ("top_k", "batch_size", "steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
+    def _profile_inputs(self, profile: TemperatureProfile) -> NDArray[np.float64]:
+        return profile.top_logits(min(self.top_k, profile.n_classes))
+
     # --- predicting ---
 
     def _check_classes(self, classes: int) -> None:
-        inputs = len(self.weights_[0])
+        inputs = self.weights_[0].shape[1]
         if classes < inputs:
             raise ValueError(f"the network reads the top {inputs} logits, got {classes} classes")
 
@@ -215,28 +185,16 @@ class ParameterizedTemperatureScaling(TemperatureMap):
             tile = array_namespace(tile).clip(tile, -INPUT_CLIP, INPUT_CLIP)
         return tile
 
-    def _temperature(self, logits: Array) -> Array:
-        return self._from_inputs(largest(logits, len(self.weights_[0])))
+    def _inputs(self, logits: Array) -> Array:
+        return largest(logits, self.weights_[0].shape[1])
 
-    def _from_inputs(self, inputs: Array) -> Array:
-        """The temperatures of rows given by their largest logits, in any array namespace."""
-        xp = array_namespace(inputs)
-        if is_numpy_array(inputs):
-            weights: Sequence[Array] = [w.astype(inputs.dtype) for w in self.weights_]
-            low, high = self.input_range_.astype(inputs.dtype)
-        else:
-            place = {"dtype": inputs.dtype, "device": inputs.device}
-            weights = [xp.asarray(w, **place) for w in self.weights_]
-            low, high = xp.asarray(self.input_range_, **place)
-        inputs = xp.minimum(xp.maximum(inputs, low), high)
-        raw = network.forward(weights, inputs, self._linear)
+    def _network(self, weights: Sequence[Array], inputs: Array) -> Array:
+        return network.forward(weights, inputs, self._linear)
+
+    def _link(self, raw: Array, xp: Any) -> Array:
         if self.link_ == "absolute":
-            return _paper_recipe.absolute_temperature(raw, xp)
-        return _newton_recipe.exponential_temperature(raw, self.base_temperature_, xp)
-
-
-def _published_range(inputs: int) -> NDArray[np.float64]:
-    return np.repeat([[-INPUT_CLIP], [INPUT_CLIP]], inputs, axis=1)
+            return _paper_recipe.absolute_temperature(raw[0], xp)
+        return super()._link(raw, xp)
 
 
 def _check_weights(arrays: list[NDArray[np.float64]]) -> None:

@@ -1,0 +1,282 @@
+"""The default fit of a temperature that depends on the row: anchored networks, averaged.
+
+    log T = log T0 + mean over networks of R tanh(r / R),  r = network(inputs)
+
+T0 is the best single temperature. Every network starts at random hidden weights and a zero output
+kernel, which is temperature scaling itself, and is pulled back to its own start by a quadratic
+penalty. So the strongest penalty gives temperature scaling, the way from there is smooth (the
+network begins as a linear model in random features), and different starts are worth averaging.
+
+A fit follows a path of falling penalties by damped Newton steps on all rows at once, each from the
+last one's solution. The penalty is chosen by the leave-one-out loss, which the Newton model gives
+without refitting: leaving out row i moves its own output by h_i g_i / (1 - h_i c_i), g and c being
+the row's slope and curvature and h_i = J_i H^-1 J_i' its leverage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from calibrant._losses import ProfileLoss
+from calibrant._optimize import damped_newton
+from calibrant._progress import Report
+from calibrant.calibrators import _network as network
+from calibrant.calibrators._base import TEMPERATURE_BOUNDS, best_temperature
+from calibrant.profile import TemperatureProfile, available_cores
+
+Vector = NDArray[np.float64]
+
+RANGE = 3.0  # no row's temperature leaves T0 e^-3 .. T0 e^3
+PENALTIES = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # in rows: a prior that weighs as much as these
+ITERATIONS = 12  # a penalty
+TOLERANCE = 1e-5
+CHUNK = 16_384  # rows whose Jacobian is held at once
+# A simpler candidate is taken while its leave-one-out loss is within this many standard errors
+# of the best one's: with little data the best one is often the luckiest.
+PATIENCE = 0.5
+IDENTITY, SCALING = 0, 1  # positions among the candidates
+
+
+@dataclass(frozen=True)
+class AnchoredFit:
+    """Weights for the raw inputs, a leading axis over the networks, and how they were chosen."""
+
+    weights: list[Vector]
+    base_temperature: float
+    info: dict[str, Any]
+
+
+def temperature(raw: Any, base: float, xp: Any) -> Any:
+    """The smooth positive link: outputs (networks, rows) -> temperatures (rows,)."""
+    return base * xp.exp(RANGE * xp.mean(xp.tanh(raw / RANGE), axis=0))
+
+
+@dataclass(frozen=True)
+class _Member:
+    """One network's penalised problem on the rows of a profile.
+
+    A penalty of p counts as p rows of the sum of squares: p / n times it beside the mean loss,
+    n = 1 / sum(shares^2) being the effective number of rows.
+    """
+
+    loss: ProfileLoss
+    inputs: Vector  # standardised
+    sizes: list[tuple[int, int]]
+    log_base: float
+    anchor: Vector
+
+    @property
+    def penalised(self) -> Vector:
+        """1 for every parameter but the output bias, which moves all temperatures alike."""
+        mask = np.ones_like(self.anchor)
+        mask[-1] = 0.0
+        return mask
+
+    def output(self, flat: Vector) -> Vector:
+        return network.forward(network.unflatten(flat, self.sizes), self.inputs)
+
+    def value(self, flat: Vector, pull: Vector) -> float:
+        log_temperature = self.log_base + RANGE * np.tanh(self.output(flat) / RANGE)
+        return self.loss.mean(-log_temperature) + 0.5 * float(pull @ (flat - self.anchor) ** 2)
+
+    def model(self, flat: Vector, pull: Vector) -> tuple[Vector, Vector]:
+        """Gradient, and a Hessian without negative curvature and the network's own."""
+        gradient, hessian = pull * (flat - self.anchor), np.diag(pull)
+        for first in range(0, len(self.inputs), CHUNK):
+            jacobian, slope, curvature = self.rows(flat, first)
+            share = self.loss.shares[first : first + CHUNK]
+            gradient += jacobian.T @ (share * slope)
+            root = jacobian * np.sqrt(share * curvature)[:, None]
+            hessian += root.T @ root
+        return gradient, hessian
+
+    def rows(self, flat: Vector, first: int) -> tuple[Vector, Vector, Vector]:
+        """Jacobian, slope and curvature of the loss in a chunk of rows' outputs."""
+        chunk = np.arange(first, min(first + CHUNK, len(self.inputs)))
+        weights = network.unflatten(flat, self.sizes)
+        raw, layers = network.forward_all(weights, self.inputs[chunk])
+        bent = np.tanh(raw / RANGE)
+        row = self.loss.rows(-(self.log_base + RANGE * bent), chunk)
+        link = 1.0 - bent**2
+        curvature = np.maximum(row.curvature, 0.0) * link**2
+        return network.jacobian(weights, layers), -row.slope * link, curvature
+
+    def path(self, penalties: Sequence[float]) -> list[tuple[Vector, Vector]]:
+        """Parameters and leave-one-out outputs at every penalty."""
+        flat, result = self.anchor, []
+        for penalty in penalties:
+            pull = self.penalised * (penalty * float(self.loss.shares @ self.loss.shares))
+            flat = damped_newton(
+                lambda x, pull=pull: self.value(x, pull),  # type: ignore[misc]
+                lambda x, pull=pull: self.model(x, pull),  # type: ignore[misc]
+                flat,
+                iterations=ITERATIONS,
+                tolerance=TOLERANCE,
+            ).x
+            result.append((flat, self.left_out(flat, pull)))
+        return result
+
+    def left_out(self, flat: Vector, pull: Vector) -> Vector:
+        """The output of each row had it not been fitted on."""
+        inverse = np.linalg.pinv(self.model(flat, pull)[1], hermitian=True)
+        shifts = []
+        for first in range(0, len(self.inputs), CHUNK):
+            jacobian, slope, curvature = self.rows(flat, first)
+            share = self.loss.shares[first : first + CHUNK]
+            leverage = share * np.vecdot(jacobian @ inverse, jacobian)
+            shifts.append(leverage * slope / np.maximum(1.0 - leverage * curvature, 0.05))
+        return self.output(flat) + np.concatenate(shifts)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    name: str
+    penalty: float | None
+    left_out: Vector  # the loss of each row had it not been fitted on
+
+
+def fit(
+    profile: TemperatureProfile,
+    inputs: Vector,
+    *,
+    hidden: Sequence[int],
+    loss: str,
+    penalty: float | str,
+    members: int,
+    rng: np.random.Generator,
+    report: Report,
+) -> AnchoredFit:
+    """Fit ``members`` networks and choose the penalty, unless it is given."""
+    base = best_temperature(profile, loss, TEMPERATURE_BOUNDS).x
+    problem = ProfileLoss(profile, loss)
+    mean, spread = _standardiser(inputs, problem.shares)
+    standard = (inputs - mean) / spread
+    sizes = network.layer_sizes(inputs.shape[1], hidden)
+    anchors = [_anchor(sizes, rng) for _ in range(members if hidden else 1)]
+    nets = [_Member(problem, standard, sizes, float(np.log(base)), anchor) for anchor in anchors]
+    penalties = PENALTIES if penalty == "auto" else _way_to(float(penalty))
+    paths = _run(nets, penalties, report)
+    candidates = _candidates(problem, base, penalties, paths)
+    chosen, info = _choose(problem, candidates) if penalty == "auto" else (candidates[-1], {})
+    flats = [path[penalties.index(chosen.penalty)][0] for path in paths] if chosen.penalty else None
+    scaling_loss = problem.mean(-float(np.log(base)))
+    if flats is None or _fitted_loss(nets, flats) > scaling_loss:
+        chosen = candidates[IDENTITY if chosen.name == "identity" else SCALING]
+        flats = [np.zeros_like(anchor) for anchor in anchors]
+    info |= {"choice": chosen.name, "penalty": chosen.penalty, "members": len(nets)}
+    base = 1.0 if chosen.name == "identity" else base
+    info["loss_temperature_scaling"] = scaling_loss
+    return AnchoredFit(_stacked(flats, sizes, mean, spread), base, info)
+
+
+def _fitted_loss(nets: Sequence[_Member], flats: Sequence[Vector]) -> float:
+    """The loss of the averaged networks on the rows they were fitted on."""
+    bent = np.mean([np.tanh(n.output(f) / RANGE) for n, f in zip(nets, flats, strict=True)], axis=0)
+    return nets[0].loss.mean(-(nets[0].log_base + RANGE * bent))
+
+
+def _way_to(penalty: float) -> tuple[float, ...]:
+    return (*(p for p in PENALTIES if p > penalty), penalty)
+
+
+def _anchor(sizes: Sequence[tuple[int, int]], rng: np.random.Generator) -> Vector:
+    """Glorot kernels, hidden biases that spread the kinks over the data, a zero output kernel."""
+    weights = network.glorot(sizes, rng)
+    for bias in weights[1:-2:2]:
+        bias[:] = rng.uniform(-1.0, 1.0, bias.shape)
+    weights[-2][:] = 0.0
+    return network.flatten(weights)
+
+
+def _run(
+    nets: list[_Member], penalties: Sequence[float], report: Report
+) -> list[list[tuple[Vector, Vector]]]:
+    """Every network's path, on threads."""
+    paths = []
+    workers = min(available_cores(), len(nets))
+    # One BLAS thread a network: the matrices are small, and BLAS threads wait for each other.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        for done, path in enumerate(pool.map(lambda net: net.path(penalties), nets)):
+            paths.append(path)
+            report(done + 1, len(nets))
+    return paths
+
+
+def _candidates(
+    problem: ProfileLoss,
+    base: float,
+    penalties: Sequence[float],
+    paths: list[list[tuple[Vector, Vector]]],
+) -> list[_Candidate]:
+    """What may be chosen, the simplest first."""
+    candidates = [
+        _Candidate("identity", None, problem.rows(np.zeros(len(problem.all_rows))).value),
+        _Candidate("temperature scaling", None, _scaling_left_out(problem, base)),
+    ]
+    for at, penalty in enumerate(penalties):
+        bent = np.mean([np.tanh(path[at][1] / RANGE) for path in paths], axis=0)
+        loss = problem.rows(-(np.log(base) + RANGE * bent)).value
+        candidates.append(_Candidate("network", penalty, loss))
+    return candidates
+
+
+def _choose(
+    problem: ProfileLoss, candidates: list[_Candidate]
+) -> tuple[_Candidate, dict[str, Any]]:
+    """The simplest candidate whose leave-one-out loss is as good as the best one's.
+
+    The identity is taken only where it is the best itself.
+    """
+    scores = [float(problem.shares @ c.left_out) for c in candidates]
+    best = int(np.argmin(scores))
+    errors = [_standard_error(problem, c.left_out - candidates[best].left_out) for c in candidates]
+    rows = list(zip(candidates, scores, errors, strict=True))
+    chosen = next(
+        candidate
+        for at, (candidate, score, error) in enumerate(rows)
+        if at == best or (at != IDENTITY and score - scores[best] <= PATIENCE * error)
+    )
+    names = ("candidate", "penalty", "left_out_loss", "error_of_difference")
+    return chosen, {
+        "path": [dict(zip(names, (c.name, c.penalty, s, e), strict=True)) for c, s, e in rows]
+    }
+
+
+def _scaling_left_out(problem: ProfileLoss, base: float) -> Vector:
+    """Leave-one-out losses of temperature scaling: the same formula with one parameter."""
+    log_b = np.full(len(problem.all_rows), -np.log(base))
+    row = problem.rows(log_b)
+    curvature = np.maximum(row.curvature, 0.0)
+    leverage = problem.shares / max(float(problem.shares @ curvature), 1e-12)
+    shift = leverage * row.slope / np.maximum(1.0 - leverage * curvature, 0.05)
+    return problem.rows(log_b + np.clip(shift, -RANGE, RANGE)).value
+
+
+def _standard_error(problem: ProfileLoss, difference: Vector) -> float:
+    mean = problem.shares @ difference
+    return float(np.sqrt(problem.shares**2 @ (difference - mean) ** 2))
+
+
+def _stacked(
+    flats: Sequence[Vector], sizes: Sequence[tuple[int, int]], mean: Vector, spread: Vector
+) -> list[Vector]:
+    """All networks' weights for raw inputs: the standardisation goes into the first layer."""
+    nets = [network.unflatten(flat.copy(), sizes) for flat in flats]
+    for weights in nets:
+        weights[0] /= spread[:, None]
+        weights[1] -= mean @ weights[0]
+    return [np.stack(parts) for parts in zip(*nets, strict=True)]
+
+
+def _standardiser(inputs: Vector, shares: Vector) -> tuple[Vector, Vector]:
+    mean = shares @ inputs
+    spread = np.sqrt(shares @ (inputs - mean) ** 2)
+    constant = spread <= 1e-9 * np.maximum(np.abs(inputs).max(axis=0), 1.0)
+    return mean, np.where(constant, 1.0, spread)
