@@ -18,7 +18,7 @@ from calibrant._losses import LOSSES, ProfileLoss
 from calibrant._progress import reporter
 from calibrant.calibrators import _anchored
 from calibrant.calibrators import _network as network
-from calibrant.calibrators._base import TemperatureMap
+from calibrant.calibrators._base import TEMPERATURE_BOUNDS, TemperatureMap, best_temperature
 from calibrant.profile import TemperatureProfile
 
 DEFAULT_LOSS = "mixed"
@@ -58,6 +58,9 @@ class AdaptiveTemperature(TemperatureMap):
         """The same from a tile of logits, in any array namespace."""
         raise NotImplementedError
 
+    def _learn_inputs(self, base_temperature: float) -> None:
+        """Set what the inputs depend on, before they are first read."""
+
     def _layers(self) -> Sequence[int]:
         """The widths of the hidden layers; none for a linear method."""
         return self.hidden
@@ -66,11 +69,14 @@ class AdaptiveTemperature(TemperatureMap):
 
     def _fit_profile(self, profile: TemperatureProfile) -> None:
         self._check_parameters()
+        base = best_temperature(profile, self._loss_name(), TEMPERATURE_BOUNDS).x
+        self._learn_inputs(base)
         inputs = self._profile_inputs(profile)
         with reporter(f"fitting {type(self).__name__}", self.verbose) as report:
             result = _anchored.fit(
                 profile,
                 inputs,
+                base,
                 hidden=self._layers(),
                 loss=self._loss_name(),
                 penalty=self.penalty,

@@ -28,19 +28,18 @@ from calibrant._losses import ProfileLoss
 from calibrant._optimize import damped_newton
 from calibrant._progress import Report
 from calibrant.calibrators import _network as network
-from calibrant.calibrators._base import TEMPERATURE_BOUNDS, best_temperature
 from calibrant.profile import TemperatureProfile, available_cores
 
 Vector = NDArray[np.float64]
 
 RANGE = 3.0  # no row's temperature leaves T0 e^-3 .. T0 e^3
-PENALTIES = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # in rows: a prior that weighs as much as these
+PENALTIES = (1000.0, 250.0, 60.0, 15.0, 4.0, 1.0)  # in rows: a prior that weighs as much as these
 ITERATIONS = 12  # a penalty
 TOLERANCE = 1e-5
 CHUNK = 16_384  # rows whose Jacobian is held at once
 # A simpler candidate is taken while its leave-one-out loss is within this many standard errors
 # of the best one's: with little data the best one is often the luckiest.
-PATIENCE = 0.5
+PATIENCE = 0.25
 IDENTITY, SCALING = 0, 1  # positions among the candidates
 
 
@@ -89,21 +88,23 @@ class _Member:
     def model(self, flat: Vector, pull: Vector) -> tuple[Vector, Vector]:
         """Gradient, and a Hessian without negative curvature and the network's own."""
         gradient, hessian = pull * (flat - self.anchor), np.diag(pull)
-        for first in range(0, len(self.inputs), CHUNK):
-            jacobian, slope, curvature = self.rows(flat, first)
-            share = self.loss.shares[first : first + CHUNK]
-            gradient += jacobian.T @ (share * slope)
-            root = jacobian * np.sqrt(share * curvature)[:, None]
-            hessian += root.T @ root
+        for chunk in self.chunks():
+            jacobian, slope, curvature = self.rows(flat, chunk)
+            share = self.loss.shares[chunk]
+            gradient += (share * slope).astype(np.float32) @ jacobian
+            jacobian *= np.sqrt(share * curvature).astype(np.float32)[:, None]
+            hessian += jacobian.T @ jacobian
         return gradient, hessian
 
-    def rows(self, flat: Vector, first: int) -> tuple[Vector, Vector, Vector]:
-        """Jacobian, slope and curvature of the loss in a chunk of rows' outputs."""
-        chunk = np.arange(first, min(first + CHUNK, len(self.inputs)))
+    def chunks(self) -> list[slice]:
+        return [slice(first, first + CHUNK) for first in range(0, len(self.inputs), CHUNK)]
+
+    def rows(self, flat: Vector, chunk: slice) -> tuple[NDArray[np.float32], Vector, Vector]:
+        """The outputs' Jacobian, and slope and curvature of the loss in them, of some rows."""
         weights = network.unflatten(flat, self.sizes)
         raw, layers = network.forward_all(weights, self.inputs[chunk])
         bent = np.tanh(raw / RANGE)
-        row = self.loss.rows(-(self.log_base + RANGE * bent), chunk)
+        row = self.loss.rows(-(self.log_base + RANGE * bent), self.loss.all_rows[chunk])
         link = 1.0 - bent**2
         curvature = np.maximum(row.curvature, 0.0) * link**2
         return network.jacobian(weights, layers), -row.slope * link, curvature
@@ -125,12 +126,11 @@ class _Member:
 
     def left_out(self, flat: Vector, pull: Vector) -> Vector:
         """The output of each row had it not been fitted on."""
-        inverse = np.linalg.pinv(self.model(flat, pull)[1], hermitian=True)
+        inverse = np.linalg.pinv(self.model(flat, pull)[1], hermitian=True).astype(np.float32)
         shifts = []
-        for first in range(0, len(self.inputs), CHUNK):
-            jacobian, slope, curvature = self.rows(flat, first)
-            share = self.loss.shares[first : first + CHUNK]
-            leverage = share * np.vecdot(jacobian @ inverse, jacobian)
+        for chunk in self.chunks():
+            jacobian, slope, curvature = self.rows(flat, chunk)
+            leverage = self.loss.shares[chunk] * np.vecdot(jacobian @ inverse, jacobian)
             shifts.append(leverage * slope / np.maximum(1.0 - leverage * curvature, 0.05))
         return self.output(flat) + np.concatenate(shifts)
 
@@ -145,6 +145,7 @@ class _Candidate:
 def fit(
     profile: TemperatureProfile,
     inputs: Vector,
+    base: float,
     *,
     hidden: Sequence[int],
     loss: str,
@@ -153,8 +154,7 @@ def fit(
     rng: np.random.Generator,
     report: Report,
 ) -> AnchoredFit:
-    """Fit ``members`` networks and choose the penalty, unless it is given."""
-    base = best_temperature(profile, loss, TEMPERATURE_BOUNDS).x
+    """Fit ``members`` networks around the best temperature ``base`` and choose the penalty."""
     problem = ProfileLoss(profile, loss)
     mean, spread = _standardiser(inputs, problem.shares)
     standard = (inputs - mean) / spread

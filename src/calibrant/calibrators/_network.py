@@ -97,20 +97,21 @@ def gradient(
     return np.concatenate(parts[::-1])
 
 
-def jacobian(weights: Weights, layers: Weights, linear: bool = False) -> NDArray[np.float64]:
-    """d output_i / d parameters: (rows, parameters)."""
+def jacobian(weights: Weights, layers: Weights, linear: bool = False) -> NDArray[np.float32]:
+    """d output_i / d parameters: (rows, parameters), in single precision for the sake of speed."""
     rows = len(layers[0])
-    result = np.empty((rows, sum(part.size for part in weights)))
-    back, stop = np.ones((rows, 1)), result.shape[1]
+    result = np.empty((rows, sum(part.size for part in weights)), np.float32)
+    back, stop = np.ones((rows, 1), np.float32), result.shape[1]
     for index in range(len(layers) - 1, -1, -1):
         width = back.shape[1]
         result[:, stop - width : stop] = back
         stop -= width
         kernel = result[:, stop - weights[2 * index].size : stop].reshape(rows, -1, width)
-        np.multiply(layers[index][:, :, None], back[:, None, :], out=kernel)
+        layer = layers[index].astype(np.float32)
+        np.multiply(layer[:, :, None], back[:, None, :], out=kernel)
         stop -= weights[2 * index].size
         if index:
-            back = back @ weights[2 * index].T
+            back = back @ weights[2 * index].T.astype(np.float32)
             if not linear:
-                back *= layers[index] > 0.0
+                back *= layer > 0.0
     return result

@@ -18,6 +18,7 @@ from calibrant.calibrators._adaptive import DEFAULT_LOSS, DEFAULT_MEMBERS, Adapt
 from calibrant.profile import DEFAULT_TOP_K, TemperatureProfile
 
 INPUT_CLIP = 100.0  # of the published code
+SMALLEST_GAP = 0.3  # temperatures: gaps below this are all alike to the logarithm
 RECIPE_LOSS = {"auto": DEFAULT_LOSS, "paper": "brier"}
 
 
@@ -34,6 +35,11 @@ class ParameterizedTemperatureScaling(AdaptiveTemperature):
         Widths of the hidden layers.
     top_k
         How many of the largest logits a network reads; at most the number of classes.
+    inputs
+        What a network reads of them: ``"logits"`` themselves, as in the paper, or ``"log-gaps"``:
+        the largest logit and log(0.3 + gap / T) for its gaps to the others, T being the best
+        single temperature. ``"auto"``: ``"log-gaps"`` for the default recipe (docs/pts-study.md
+        has the evidence), ``"logits"`` for the paper's.
     loss
         ``"brier"``, ``"nll"`` or ``"mixed"`` (Brier + 0.2 NLL). ``"auto"``: ``"mixed"`` for the
         default recipe, ``"brier"`` for the paper's.
@@ -65,14 +71,16 @@ class ParameterizedTemperatureScaling(AdaptiveTemperature):
         leave-one-out losses and the choice.
     """
 
-    _state = (*AdaptiveTemperature._state, "link_")
+    _state = (*AdaptiveTemperature._state, "link_", "gap_unit_")
     _linear: ClassVar[bool] = False
+    _default_inputs: ClassVar[str] = "log-gaps"
 
     def __init__(
         self,
         recipe: Literal["auto", "paper"] = "auto",
         hidden: Sequence[int] = (5, 5),
         top_k: int = DEFAULT_TOP_K,
+        inputs: str = "auto",
         loss: str = "auto",
         penalty: float | str = "auto",
         members: int = DEFAULT_MEMBERS,
@@ -87,6 +95,7 @@ class ParameterizedTemperatureScaling(AdaptiveTemperature):
         super().__init__(hidden, loss, penalty, members, random_state, verbose, input)
         self.recipe = recipe
         self.top_k = top_k
+        self.inputs = inputs
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.steps = steps
@@ -110,7 +119,7 @@ class ParameterizedTemperatureScaling(AdaptiveTemperature):
 
     def _set_published(self, weights: Sequence[NDArray[np.float64]]) -> None:
         self.weights_ = [part[None] for part in weights]
-        self.link_, self.base_temperature_ = "absolute", 1.0
+        self.link_, self.base_temperature_, self.gap_unit_ = "absolute", 1.0, None
         self.input_range_ = np.repeat([[-INPUT_CLIP], [INPUT_CLIP]], len(weights[0]), axis=1)
 
     # --- fitting ---
@@ -131,8 +140,13 @@ class ParameterizedTemperatureScaling(AdaptiveTemperature):
             super()._fit_profile(profile)
         self.fit_info_["recipe"] = self.recipe
 
+    def _learn_inputs(self, base_temperature: float) -> None:
+        inputs = self._default_inputs if self.inputs == "auto" else self.inputs
+        self.gap_unit_ = None if inputs == "logits" else base_temperature
+
     def _fit_paper(self, profile: TemperatureProfile) -> None:
-        inputs = np.clip(self._profile_inputs(profile), -INPUT_CLIP, INPUT_CLIP)
+        top = profile.top_logits(min(self.top_k, profile.n_classes))
+        inputs = np.clip(top, -INPUT_CLIP, INPUT_CLIP)
         rng = self._rng()
         start, draws = _paper_recipe.draw_start(inputs, self.hidden, rng, self._linear)
         with reporter(f"fitting {type(self).__name__}", self.verbose) as report:
@@ -164,13 +178,25 @@ class ParameterizedTemperatureScaling(AdaptiveTemperature):
     def _check_parameters(self) -> None:
         if self.recipe not in RECIPE_LOSS:
             raise ValueError(f"recipe must be 'auto' or 'paper', got {self.recipe!r}")
+        if self.inputs not in ("auto", "logits", "log-gaps"):
+            raise ValueError(f"inputs must be 'auto', 'logits' or 'log-gaps', got {self.inputs!r}")
+        if self.recipe == "paper" and self.inputs == "log-gaps":
+            raise ValueError("recipe='paper' reads the logits themselves, got inputs='log-gaps'")
         super()._check_parameters()
         for name in ("top_k", "batch_size", "steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
     def _profile_inputs(self, profile: TemperatureProfile) -> NDArray[np.float64]:
-        return profile.top_logits(min(self.top_k, profile.n_classes))
+        return self._features(profile.top_logits(min(self.top_k, profile.n_classes)))
+
+    def _features(self, top: Array) -> Array:
+        """What the network reads of a row's largest logits."""
+        if self.gap_unit_ is None:
+            return top
+        xp = array_namespace(top)
+        gaps = xp.log((top[:, :1] - top[:, 1:]) / self.gap_unit_ + SMALLEST_GAP)
+        return xp.concat([top[:, :1], gaps], axis=1)
 
     # --- predicting ---
 
@@ -186,7 +212,7 @@ class ParameterizedTemperatureScaling(AdaptiveTemperature):
         return tile
 
     def _inputs(self, logits: Array) -> Array:
-        return largest(logits, self.weights_[0].shape[1])
+        return self._features(largest(logits, self.weights_[0].shape[1]))
 
     def _network(self, weights: Sequence[Array], inputs: Array) -> Array:
         return network.forward(weights, inputs, self._linear)
