@@ -81,8 +81,13 @@ class _Member:
     def output(self, flat: Vector) -> Vector:
         return network.forward(network.unflatten(flat, self.sizes), self.inputs)
 
+    def link(self, raw: Vector) -> tuple[Vector, Vector]:
+        """log(T / T0) of the outputs, and its derivative in them."""
+        bent = np.tanh(raw / RANGE)
+        return RANGE * bent, 1.0 - bent**2
+
     def value(self, flat: Vector, pull: Vector) -> float:
-        log_temperature = self.log_base + RANGE * np.tanh(self.output(flat) / RANGE)
+        log_temperature = self.log_base + self.link(self.output(flat))[0]
         return self.loss.mean(-log_temperature) + 0.5 * float(pull @ (flat - self.anchor) ** 2)
 
     def model(self, flat: Vector, pull: Vector) -> tuple[Vector, Vector]:
@@ -103,14 +108,13 @@ class _Member:
         """The outputs' Jacobian, and slope and curvature of the loss in them, of some rows."""
         weights = network.unflatten(flat, self.sizes)
         raw, layers = network.forward_all(weights, self.inputs[chunk])
-        bent = np.tanh(raw / RANGE)
-        row = self.loss.rows(-(self.log_base + RANGE * bent), self.loss.all_rows[chunk])
-        link = 1.0 - bent**2
-        curvature = np.maximum(row.curvature, 0.0) * link**2
-        return network.jacobian(weights, layers), -row.slope * link, curvature
+        shift, rate = self.link(raw)
+        row = self.loss.rows(-(self.log_base + shift), self.loss.all_rows[chunk])
+        curvature = np.maximum(row.curvature, 0.0) * rate**2
+        return network.jacobian(weights, layers), -row.slope * rate, curvature
 
     def path(self, penalties: Sequence[float]) -> list[tuple[Vector, Vector]]:
-        """Parameters and leave-one-out outputs at every penalty."""
+        """Parameters and leave-one-out values of log(T / T0) at every penalty."""
         flat, result = self.anchor, []
         for penalty in penalties:
             pull = self.penalised * (penalty * float(self.loss.shares @ self.loss.shares))
@@ -125,14 +129,14 @@ class _Member:
         return result
 
     def left_out(self, flat: Vector, pull: Vector) -> Vector:
-        """The output of each row had it not been fitted on."""
+        """log(T / T0) of each row had it not been fitted on."""
         inverse = np.linalg.pinv(self.model(flat, pull)[1], hermitian=True).astype(np.float32)
         shifts = []
         for chunk in self.chunks():
             jacobian, slope, curvature = self.rows(flat, chunk)
             leverage = self.loss.shares[chunk] * np.vecdot(jacobian @ inverse, jacobian)
             shifts.append(leverage * slope / np.maximum(1.0 - leverage * curvature, 0.05))
-        return self.output(flat) + np.concatenate(shifts)
+        return self.link(self.output(flat) + np.concatenate(shifts))[0]
 
 
 @dataclass(frozen=True)
@@ -178,8 +182,8 @@ def fit(
 
 def _fitted_loss(nets: Sequence[_Member], flats: Sequence[Vector]) -> float:
     """The loss of the averaged networks on the rows they were fitted on."""
-    bent = np.mean([np.tanh(n.output(f) / RANGE) for n, f in zip(nets, flats, strict=True)], axis=0)
-    return nets[0].loss.mean(-(nets[0].log_base + RANGE * bent))
+    shift = np.mean([n.link(n.output(f))[0] for n, f in zip(nets, flats, strict=True)], axis=0)
+    return nets[0].loss.mean(-(nets[0].log_base + shift))
 
 
 def _way_to(penalty: float) -> tuple[float, ...]:
@@ -221,8 +225,8 @@ def _candidates(
         _Candidate("temperature scaling", None, _scaling_left_out(problem, base)),
     ]
     for at, penalty in enumerate(penalties):
-        bent = np.mean([np.tanh(path[at][1] / RANGE) for path in paths], axis=0)
-        loss = problem.rows(-(np.log(base) + RANGE * bent)).value
+        shift = np.mean([path[at][1] for path in paths], axis=0)
+        loss = problem.rows(-(np.log(base) + shift)).value
         candidates.append(_Candidate("network", penalty, loss))
     return candidates
 
