@@ -8,16 +8,17 @@ memory-mapped file stays on the disk; values are checked tile by tile, on the wa
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array, is_torch_array
+from array_api_compat import array_namespace, is_cupy_array, is_numpy_array, is_torch_array
 from numpy.typing import NDArray
 
 from calibrant._errors import CalibrationWarning
 
 Array = Any  # an array of any namespace of the array API standard
 InputKind = Literal["logits", "probs"]
+RowRule = Literal["strict", "normalize", "raw"]  # rows must sum to 1; are divided by it; as given
 
 TILE_ELEMENTS = 131_072  # large enough that threads do not wait for the interpreter
 DEVICE_TILE_ELEMENTS = 16 * 1024 * 1024  # an accelerator wants large tiles
@@ -29,6 +30,8 @@ def as_scores(scores: Any, name: str = "logits") -> Array:
 
     A 1-D array is the score s of a binary model and means the logits (0, s).
     """
+    if name not in ("logits", "probs"):
+        raise ValueError(f'input must be "logits" or "probs", got {name!r}')
     array = _as_array(scores, name)
     xp = array_namespace(array)
     if array.ndim == 1 and name == "logits":
@@ -52,8 +55,8 @@ def _as_array(values: Any, name: str) -> Array:
             raise ValueError(f"{name} must be a rectangular array: {error}") from None
     if is_numpy_array(values) and not _is_real(values.dtype):
         raise TypeError(f"{name} must be an array of numbers, got dtype {values.dtype}")
-    if "complex" in str(values.dtype):
-        raise TypeError(f"{name} must be real, got dtype {values.dtype}")
+    if any(kind in str(values.dtype) for kind in ("complex", "bool")):
+        raise TypeError(f"{name} must be real numbers, got dtype {values.dtype}")
     return values
 
 
@@ -85,7 +88,7 @@ def to_numpy(array: Array) -> NDArray[Any]:
         if "bfloat16" in str(array.dtype):
             array = array.float()
         return np.asarray(array.numpy())
-    if hasattr(array, "get"):  # CuPy
+    if is_cupy_array(array):
         return np.asarray(array.get())
     return np.asarray(array)
 
@@ -128,16 +131,23 @@ def check_peaks(tile: Array, peaks: Array, first_row: int = 0, name: str = "logi
 
 
 def check_label_logits(
-    label_logits: NDArray[Any], labels: NDArray[np.int64], first_row: int = 0
+    label_logits: NDArray[Any],
+    labels: NDArray[np.int64],
+    first_row: int = 0,
+    kind: InputKind = "logits",
 ) -> None:
     """Refuse a label on a masked class, given the logit of each row's label."""
     masked = np.flatnonzero(np.isneginf(label_logits))
-    if masked.size:
-        row = int(masked[0])
+    if masked.size == 0:
+        return
+    row = int(masked[0])
+    who = f"row {first_row + row} has label {labels[row]}"
+    if kind == "probs":
         raise ValueError(
-            f"a label must not lie on a masked class: row {first_row + row} has label "
-            f"{labels[row]}, whose logit is -inf"
+            f"the true class must have a probability above 0 to fit on: {who}, whose probability "
+            "is 0. Give logits, or clip the probabilities to a small positive number"
         )
+    raise ValueError(f"a label must not lie on a masked class: {who}, whose logit is -inf")
 
 
 def warn_if_probabilities(scores: Array) -> None:
@@ -156,17 +166,20 @@ def _sums_to_one(tile: Array) -> bool:
     return bool(values.min() >= 0.0 and np.all(np.abs(values.sum(axis=1) - 1.0) < SUM_TOLERANCE))
 
 
-def check_probabilities(probs: Array, name: str = "probs", rows: str = "strict") -> None:
-    """Refuse values outside [0, 1] and, unless rows="raw", rows that do not sum to 1."""
+def check_probabilities(
+    probs: Array, name: str = "probs", rows: RowRule = "strict", first_row: int = 0
+) -> None:
+    """Refuse values outside [0, 1] and, where rows="strict", rows that do not sum to 1."""
+    if rows not in get_args(RowRule):
+        raise ValueError(f'rows must be "strict", "normalize" or "raw", got {rows!r}')
     for tile in row_tiles(probs, DEVICE_TILE_ELEMENTS):
-        _check_probability_tile(probs[tile], tile.start, name, rows)
+        _check_probability_tile(probs[tile], first_row + tile.start, name, rows)
 
 
 def _check_probability_tile(tile: Array, first_row: int, name: str, rows: str) -> None:
     xp = array_namespace(tile)
-    upper = 1.0 if rows == "strict" else np.inf
     slack = 1e-6
-    inside = (tile >= -slack) & (tile <= upper + slack)  # False for NaN
+    inside = (tile >= -slack) & (tile <= 1.0 + slack)  # False for NaN
     if not bool(xp.all(inside)):
         row, column = np.argwhere(~to_numpy(inside))[0]
         value = float(tile[int(row), int(column)])
@@ -182,6 +195,15 @@ def _check_probability_tile(tile: Array, first_row: int, name: str, rows: str) -
             raise ValueError(
                 f"{name} must sum to 1 in every row, row {first_row + row} sums to {sums[row]:.6g}"
             )
+
+
+def normalize_rows(probs: Array, name: str = "probs") -> Array:
+    """Non-negative rows divided by their sums."""
+    sums = array_namespace(probs).sum(probs, axis=1, keepdims=True)
+    empty = np.flatnonzero(to_numpy(sums[:, 0]) <= 0.0)
+    if empty.size:
+        raise ValueError(f"{name} must have a positive value in every row, row {empty[0]} has none")
+    return probs / sums
 
 
 def log_odds(probs: Array) -> Array:

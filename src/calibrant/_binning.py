@@ -1,38 +1,111 @@
 """Bins of confidence: binned once into a small statistic that adds up.
 
 Bin m of M is (m/M, (m+1)/M]; confidence 0 falls in the first bin, and 1 (or rounding above it) in
-the last. ECE, MCE and the reliability diagram all read the same ``BinStats``.
+the last. ECE, MCE and the reliability diagram all read the same ``BinStats``; so do the kernel
+estimates, from many narrow bins, and the resampling tests, from many statistics at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._arrays import as_weights, to_numpy
 
-def equal_width_edges(bins: int) -> NDArray[np.float64]:
+Floats = NDArray[np.float64]
+Norm = Literal[1, 2, "max"]
+Scheme = Literal["equal-width", "equal-mass"]
+
+_CHUNK = 32_768  # rows whose temporaries stay in the processor's cache
+_SLACK = 1e-6  # rounding allowed beyond [0, 1]
+
+
+# --- edges ------------------------------------------------------------------------------------
+
+
+def equal_width_edges(bins: int) -> Floats:
     """The edges 0, 1/bins, .., 1."""
     if bins < 1:
         raise ValueError(f"bins must be at least 1, got {bins}")
     return np.arange(bins + 1) / bins
 
 
-def bin_index(values: NDArray[Any], edges: NDArray[np.float64]) -> NDArray[np.intp]:
+def equal_mass_edges(values: Floats, bins: int, weight: Floats | None = None) -> Floats:
+    """Edges that cut the sorted values into parts of equal weight, half way between neighbours.
+
+    Sizes differ by at most one row, larger parts first. Equal edges are merged: equal values
+    never part, so there may be fewer bins than asked for.
+    """
+    if bins < 1:
+        raise ValueError(f"bins must be at least 1, got {bins}")
+    if weight is not None:
+        values, weight = values[weight > 0.0], weight[weight > 0.0]
+    if weight is None or np.all(weight == weight[0]):
+        ordered = np.sort(values)
+        mass = np.arange(1.0, len(values) + 1.0)
+    else:
+        order = np.argsort(values)
+        ordered = values[order]
+        mass = np.cumsum(weight[order])
+    cuts = equal_cuts(mass, bins)
+    below = ordered[np.searchsorted(mass, cuts, side="left")]
+    above = ordered[np.searchsorted(mass, cuts, side="right")]
+    return np.concatenate([[0.0], np.unique([*((below + above) / 2.0), 1.0])])
+
+
+def equal_cuts(mass: Floats, bins: int) -> Floats:
+    """Where to cut a cumulative weight into equal parts; whole weights stay whole."""
+    total = mass[-1]
+    if np.all(mass == np.floor(mass)):
+        bins = int(min(bins, total))
+        small, larger = divmod(total, bins)
+        part = np.arange(1.0, bins)
+        return part * small + np.minimum(part, larger)
+    return np.arange(1.0, bins) * (total / bins)
+
+
+def make_edges(values: Floats, bins: int, scheme: Scheme, weight: Floats | None = None) -> Floats:
+    """The edges of a scheme for these values."""
+    if scheme not in get_args(Scheme):
+        raise ValueError(f'scheme must be "equal-width" or "equal-mass", got {scheme!r}')
+    if scheme == "equal-width":
+        return equal_width_edges(bins)
+    return equal_mass_edges(values, bins, weight)
+
+
+def bin_index(values: Floats, edges: Floats) -> NDArray[np.intp]:
     """The bin (lo, hi] of each value; what lies outside goes to the first or last bin."""
-    return np.searchsorted(edges[1:-1], values, side="left")
+    size = len(edges) - 1
+    if not np.array_equal(edges, np.arange(size + 1) / size):
+        return np.searchsorted(edges[1:-1], values, side="left")
+    # A multiplication finds the bin to within rounding; comparing with its edges makes it exact.
+    index = (values * size).astype(np.intp)
+    np.clip(index, 0, size - 1, out=index)
+    index += values > edges[index + 1]
+    index -= values <= edges[np.minimum(index, size - 1)]
+    return np.clip(index, 0, size - 1, out=index)
+
+
+# --- the statistic ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class BinStats:
-    """Per-bin sums of weights, confidences and hits. Statistics with the same edges add up."""
+    """Per-bin sums of weights, confidences and hits. Statistics with the same edges add up.
 
-    edges: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    confidence_sum: NDArray[np.float64]
-    correct_sum: NDArray[np.float64]
+    The last axis runs over the bins; axes before it hold several statistics at once.
+    ``weight_squares`` (the rows' squared weights) gives the effective number of rows.
+    """
+
+    edges: Floats
+    weight: Floats
+    confidence_sum: Floats
+    correct_sum: Floats
+    weight_squares: Floats
 
     @classmethod
     def from_confidence(
@@ -41,23 +114,25 @@ class BinStats:
         correct: Any,
         bins: int = 15,
         sample_weight: Any = None,
-        edges: NDArray[np.float64] | None = None,
+        edges: Floats | None = None,
+        scheme: Scheme = "equal-width",
     ) -> Self:
-        """Bin confidences (rows,) and whether each prediction was right (rows,)."""
-        confidence = np.asarray(confidence, np.float64)
-        correct = np.asarray(correct, np.float64)
-        edges = equal_width_edges(bins) if edges is None else edges
-        index = bin_index(confidence, edges)
+        """Bin confidences (rows,) and whether each prediction was right (rows,).
+
+        >>> BinStats.from_confidence([0.8, 0.8], [True, False]).error()
+        0.3
+        """
+        confidence, correct, weight = as_confidences(confidence, correct, sample_weight)
+        if edges is None:
+            edges = make_edges(confidence, bins, scheme, weight)
         size = len(edges) - 1
-        ones = (
-            np.ones_like(confidence)
-            if sample_weight is None
-            else np.asarray(sample_weight, np.float64)
-        )
-        return cls(
-            edges,
-            *(_bin_sums(index, w, size) for w in (ones, ones * confidence, ones * correct)),
-        )
+        sums = np.zeros((4, size))
+        for part in row_chunks(len(confidence)):
+            values = np.asarray(confidence[part], np.float64)
+            _check_confidence(values, part.start)
+            index = bin_index(values, edges)
+            sums += _chunk_sums(index, values, correct[part], weight, part, size)
+        return cls(edges, *sums)
 
     def __add__(self, other: BinStats) -> BinStats:
         if not np.array_equal(self.edges, other.edges):
@@ -67,39 +142,119 @@ class BinStats:
             self.weight + other.weight,
             self.confidence_sum + other.confidence_sum,
             self.correct_sum + other.correct_sum,
+            self.weight_squares + other.weight_squares,
         )
 
     @property
-    def share(self) -> NDArray[np.float64]:
+    def share(self) -> Floats:
         """The share of all weight in each bin."""
-        return np.asarray(self.weight / self.weight.sum())
+        return np.asarray(self.weight / self.weight.sum(axis=-1, keepdims=True))
 
     @property
-    def confidence(self) -> NDArray[np.float64]:
+    def confidence(self) -> Floats:
         """The mean confidence of each bin; NaN where it is empty."""
         return _ratio(self.confidence_sum, self.weight)
 
     @property
-    def accuracy(self) -> NDArray[np.float64]:
+    def accuracy(self) -> Floats:
         """The share of right predictions in each bin; NaN where it is empty."""
         return _ratio(self.correct_sum, self.weight)
 
-    def error(self, norm: int | str = 1) -> float:
+    @property
+    def gap(self) -> Floats:
+        """Accuracy minus confidence: negative where over-confident; NaN where it is empty."""
+        return _ratio(self.correct_sum - self.confidence_sum, self.weight)
+
+    @property
+    def effective_rows(self) -> Floats:
+        """Kish's number of equally weighted rows, (sum w)^2 / sum w^2; 0 where a bin is empty."""
+        return _ratio(self.weight**2, self.weight_squares, empty=0.0)
+
+    def error(self, norm: Norm = 1) -> float:
         """The calibration error: the mean gap (norm 1), its root mean square (2) or "max"."""
-        filled = self.weight > 0.0
-        gap = np.abs(self.correct_sum - self.confidence_sum)[filled] / self.weight[filled]
-        if norm == "max":
-            return float(gap.max())
-        if norm not in (1, 2):
-            raise ValueError(f'norm must be 1, 2 or "max", got {norm!r}')
-        return float((self.share[filled] @ gap**norm) ** (1.0 / norm))
+        return float(calibration_error(self, norm))
+
+    def __str__(self) -> str:
+        lines = ["         bin      rows  confidence  accuracy      gap"]
+        columns = (self.edges[:-1], self.edges[1:], self.weight, self.confidence, self.accuracy)
+        for low, high, weight, confidence, accuracy in zip(*columns, strict=True):
+            bounds = f"({low:.3f}, {high:.3f}]"
+            numbers = (
+                f"{confidence:11.4f} {accuracy:9.4f} {accuracy - confidence:+8.4f}"
+                if weight > 0.0
+                else f"{'-':>11} {'-':>9} {'-':>8}"
+            )
+            lines.append(f"{bounds} {weight:7.6g} {numbers}")
+        return "\n".join(lines)
 
 
-def _bin_sums(
-    index: NDArray[np.intp], values: NDArray[np.float64], size: int
-) -> NDArray[np.float64]:
-    return np.asarray(np.bincount(index, values, size), np.float64)
+def calibration_error(stats: BinStats, norm: Norm = 1) -> Floats:
+    """The calibration error of each statistic; empty bins count 0."""
+    if norm not in get_args(Norm):
+        raise ValueError(f'norm must be 1, 2 or "max", got {norm!r}')
+    gap = np.abs(_ratio(stats.correct_sum - stats.confidence_sum, stats.weight, empty=0.0))
+    if norm == "max":
+        return np.asarray(gap.max(axis=-1))
+    return np.asarray((stats.share * gap**norm).sum(axis=-1) ** (1.0 / norm))
 
 
-def _ratio(top: NDArray[np.float64], bottom: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0.0)
+# --- rows on their way into bins --------------------------------------------------------------
+
+
+def row_chunks(rows: int) -> Iterator[slice]:
+    """Slices of rows, small enough for the cache."""
+    return (slice(start, min(start + _CHUNK, rows)) for start in range(0, rows, _CHUNK))
+
+
+def as_confidences(
+    confidence: Any, correct: Any, sample_weight: Any
+) -> tuple[NDArray[Any], NDArray[Any], Floats | None]:
+    """Three checked columns of the same length in main memory; values are checked in the chunks."""
+    confidence, correct = (
+        to_numpy(values) if hasattr(values, "shape") else np.asarray(values)
+        for values in (confidence, correct)
+    )
+    for name, values in (("confidence", confidence), ("correct", correct)):
+        if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "fiub":
+            raise ValueError(
+                f"{name} must be numbers of shape (rows,) with at least one row, "
+                f"got shape {values.shape} of dtype {values.dtype}"
+            )
+    if len(confidence) != len(correct):
+        raise ValueError(
+            "confidence and correct must have the same rows, "
+            f"got {len(confidence)} and {len(correct)}"
+        )
+    if sample_weight is not None:
+        sample_weight = as_weights(sample_weight, len(confidence))
+    return confidence, correct, sample_weight
+
+
+def _check_confidence(values: Floats, first_row: int) -> None:
+    if values.min() >= -_SLACK and values.max() <= 1.0 + _SLACK:  # False for NaN
+        return
+    row = int(np.flatnonzero(~((values >= -_SLACK) & (values <= 1.0 + _SLACK)))[0])
+    raise ValueError(f"confidence must lie in [0, 1], got {values[row]} at row {first_row + row}")
+
+
+def _chunk_sums(
+    index: NDArray[np.intp],
+    confidence: Floats,
+    correct: NDArray[Any],
+    weight: Floats | None,
+    part: slice,
+    size: int,
+) -> NDArray[Any]:
+    """Sums of weights, confidences, hits and squared weights."""
+    if weight is None:
+        count = np.bincount(index, minlength=size)
+        hits = np.bincount(index, correct, size)
+        return np.stack([count, np.bincount(index, confidence, size), hits, count])
+    chunk = weight[part]
+    columns = (chunk, chunk * confidence, chunk * correct, chunk * chunk)
+    return np.stack([np.bincount(index, column, size) for column in columns])
+
+
+def _ratio(top: Floats, bottom: Floats, empty: float = np.nan) -> Floats:
+    filled = np.broadcast_to(bottom > 0.0, top.shape)
+    return np.divide(top, bottom, out=np.full(top.shape, empty), where=filled)

@@ -33,15 +33,26 @@ def write(
 ) -> None:
     """Write ``document`` (JSON values) and ``arrays`` as a file of the given kind."""
     tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    body = json.dumps({"kind": kind, "version": FORMAT_VERSION, **document}, allow_nan=False)
+    content = {"kind": kind, "version": FORMAT_VERSION, **document}
+    body = json.dumps(content, allow_nan=False, default=_plain)
     header = json.dumps({"body": body, "sha256": _digest(body, tensors)})
     # safetensors refuses a file without tensors
     payload = to_bytes(tensors or {"empty": np.zeros(0, np.float32)}, metadata={_KEY: header})
     _replace(Path(path), payload)
 
 
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as Python's."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"a file cannot hold a {type(value).__name__}")
+
+
 def _replace(path: Path, payload: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=path.name, suffix=".tmp", dir=path.parent or None)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=path.name, suffix=".tmp", dir=path.parent)
+    except OSError as error:  # says the temporary name, which nobody asked for
+        raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(payload)
@@ -64,7 +75,9 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
     try:
         with safe_open(name, framework="numpy") as file:
             metadata = file.metadata() or {}
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            # what others wrote may be huge, or of a dtype that NumPy does not know
+            keys = file.keys() if _KEY in metadata else ()
+            tensors = {key: file.get_tensor(key) for key in keys}
     except (SafetensorError, ValueError, OSError) as error:
         raise FileError(f"{name} is not a whole safetensors file: {error}") from None
     if _KEY not in metadata:
@@ -89,7 +102,8 @@ def _header(name: str, text: str) -> tuple[str, str]:
     try:
         header = json.loads(text)
         body, digest = header["body"], header["sha256"]
-        json.loads(body)
+        if not isinstance(json.loads(body), dict):
+            raise TypeError
         return str(body), str(digest)
     except (ValueError, KeyError, TypeError):
         raise FileError(f"{name} has a damaged header") from None

@@ -8,14 +8,13 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import os
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.scorefiles import ScoreFile
 
-BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 1, 130  # exit codes
+BAD_INPUT, INTERRUPTED = 2, 130  # exit codes
 HIGHER_IS_BETTER = {"accuracy": True, "ece": False, "brier": False, "nll": False}
 HEADINGS = {"accuracy": "Accuracy", "ece": "ECE", "brier": "Brier", "nll": "NLL"}
 DEMO_METHODS = {"Uncalibrated": "base", "TS": "ts", "ETS": "ets", "PTS": "pts"}
@@ -55,15 +54,11 @@ class _OneLineGroup(TyperGroup):
 
 def _exit_code(run: Callable[[], Any]) -> int:
     try:
-        code = run()
-        sys.stdout.flush()
+        code = run()  # typer and rich end quietly by themselves where the output's pipe is closed
     except _UsageError as error:
         return _complain(_usage_message(error))
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        _drop_output()
-        return BROKEN_PIPE
     except (ValueError, TypeError, OSError, ImportError) as error:
         if not (isinstance(error, OSError) or _is_ours(error)):
             raise
@@ -96,16 +91,19 @@ def _complain(message: str) -> int:
     return BAD_INPUT
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     if issubclass(category, CalibrationWarning):
         typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
     else:
-        typer.echo(warnings.formatwarning(message, category, *place[:2]), err=True, nl=False)
-
-
-def _drop_output() -> None:
-    """Send what is still buffered nowhere, so that the interpreter's last flush is silent."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        typer.echo(text, file=file, err=True, nl=False)
 
 
 # --- options that commands share --------------------------------------------------------------
@@ -128,12 +126,16 @@ LabelsKey = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 ScoresFile = Annotated[
-    Path, typer.Argument(help="Scores: .npz, .npy, .csv, .parquet, .pt or .safetensors.")
+    Path,
+    typer.Argument(metavar="SCORES", help="A .npz, .npy, .csv, .parquet, .pt or .safetensors."),
 ]
-CalibratorFile = Annotated[Path, typer.Argument(help="A calibrator that `calibrant fit` saved.")]
+CalibratorFile = Annotated[
+    Path, typer.Argument(metavar="CALIBRATOR", help="A file that `calibrant fit` wrote.")
+]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
 
 app = typer.Typer(
+    name="calibrant",
     cls=_OneLineGroup,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -160,9 +162,7 @@ def root(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
-        ),
+        typer.Option("--version", help="Print the version.", callback=_print_version),
     ] = False,
 ) -> None:
     """Make a classifier's confidences mean what they say."""
@@ -210,7 +210,10 @@ def fit(
     seconds = _timed_fit(calibrator.set_params(input=data.kind), data.scores, data.labels)
     calibrant.save(calibrator, output)
     summary = _fit_summary(method.lower(), calibrator, len(data.scores), seconds, output)
-    _print_json(summary) if as_json else _print_fit(summary)
+    if as_json:
+        _print_json(summary)
+    else:
+        _print_fit(summary)
 
 
 @app.command(
@@ -237,12 +240,13 @@ def apply(
     _check_not_same(output, calibrator, scores)
     method, data = _load_both(calibrator, scores, kind, scores_key=scores_key, need_labels=False)
     if temperature and not hasattr(method, "temperature"):
-        raise ValueError(f"--temperature: {type(method).__name__} has no temperature of a row")
+        raise ValueError(f"--temperature: {type(method).__name__} has none for each row")
     with _working("calibrating"):
         probs = method.predict_proba(data.scores)
-        extra: dict[str, Any] = {"labels": None if output.suffix == ".npy" else data.labels}
-        if temperature and hasattr(method, "temperature"):
-            extra["temperature"] = method.temperature(data.scores)
+        extra = {
+            "labels": None if output.suffix.lower() == ".npy" else data.labels,
+            "temperature": method.temperature(data.scores) if temperature else None,
+        }
         scorefiles.write_probs(output, probs, **extra)
     names = ["probs", *(name for name, array in extra.items() if array is not None)]
     rows, classes = probs.shape
@@ -309,7 +313,7 @@ def demo(
         method = calibrators.calibrator(acronym)
         seconds = _timed_fit(method, data.val_logits, data.val_labels)
         judged[name] = _judge(method.predict_proba(data.test_logits), data.test_labels, bins)
-        judged[name]["fit_ms"] = 1000.0 * seconds
+        judged[name]["fit_ms"] = 0.0 if acronym == "base" else 1000.0 * seconds  # nothing to fit
     if as_json:
         sizes = {"val_rows": len(data.val_labels), "test_rows": len(data.test_labels)}
         _print_json({"dataset": dataset, **sizes, "bins": bins, "methods": judged})
@@ -317,8 +321,8 @@ def demo(
     title = f"{dataset}: fitted on {len(data.val_labels)}, judged on {len(data.test_labels)} rows"
     _print_table(_metric_table(title, judged, bins))
     typer.echo(
-        "Next, with your own: save validation logits and labels as the arrays `logits` and "
-        "`labels`\nof val.npz, then run: calibrant fit val.npz -o pts.safetensors"
+        "Next: save your own validation logits and labels as the arrays `logits` and\n"
+        "`labels` of val.npz, then run: calibrant fit val.npz -o pts.safetensors"
     )
 
 
@@ -511,11 +515,19 @@ def _print_table(table: Table) -> None:
 def _metric_table(title: str, judged: Mapping[str, Mapping[str, float]], bins: int) -> Table:
     """One row a set of probabilities; the best value of each metric is marked."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     timed = any("fit_ms" in values for values in judged.values())
-    table = Table(title=title, box=box.SIMPLE_HEAD, caption_justify="left", title_justify="left")
-    table.caption = f"Metrics times 100; ECE in {bins} bins; * the best of its column."
+    mark = "; * the best of its column" if len(judged) > 1 else ""
+    table = Table(
+        title=escape(title),  # a file's name may hold [brackets]
+        title_justify="left",
+        caption=f"Metrics times 100; ECE in {bins} bins{mark}.",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        min_width=64,
+    )
     table.add_column("")
     for heading in [*HEADINGS.values(), *(["Fit (ms)"] if timed else [])]:
         table.add_column(heading, justify="right")
@@ -538,12 +550,13 @@ def _marked(judged: Mapping[str, Mapping[str, float]], metric: str) -> list[str]
 
 def _print_methods(entries: list[dict[str, Any]]) -> None:
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table("Method", "Class", "Keeps accuracy", "What it does", box=box.SIMPLE_HEAD)
+    table = Table("Method", "Keeps accuracy", "Class and what it does", box=box.SIMPLE_HEAD)
     for entry in entries:
         keeps = "yes" if entry["preserves_accuracy"] else "no"
-        table.add_row(entry["method"], entry["class"], keeps, entry["summary"])
+        table.add_row(entry["method"], keeps, f"{entry['class']}\n{escape(entry['summary'])}")
     _print_table(table)
 
 

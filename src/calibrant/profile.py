@@ -36,6 +36,7 @@ from calibrant._arrays import (
     to_numpy,
     warn_if_probabilities,
 )
+from calibrant._errors import FileError
 from calibrant._numerics import top_k as largest
 from calibrant._partition import (
     Floats,
@@ -299,11 +300,15 @@ class TemperatureProfile:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what ``save`` wrote."""
         document, arrays = _container.read(path, "profile")
-        result = cls(top_k=document["top_k"], scale=document["scale"])
-        result.n_classes = document["n_classes"]
-        kind = NodeRows if document["rows"] == "nodes" else GapRows
-        rows = kind(*(arrays[f"rows.{field.name}"] for field in fields(kind)))
-        result._blocks = [_Block(rows, arrays["peak"], arrays["label_gap"], arrays["weight"])]
+        try:
+            result = cls(top_k=document["top_k"], scale=document["scale"])
+            result.n_classes = document["n_classes"]
+            kind = NodeRows if document["rows"] == "nodes" else GapRows
+            rows = kind(*(arrays[f"rows.{field.name}"] for field in fields(kind)))
+            rest = (arrays["peak"], arrays["label_gap"], arrays["weight"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileError(f"{os.fspath(path)} does not fit a profile: {error!r}") from None
+        result._blocks = [_Block(rows, *rest)]
         return result
 
 
@@ -349,7 +354,7 @@ class _Builder:
         if self.host:
             tile = to_numpy(tile)
         if self.kind == "probs":
-            check_probabilities(tile)
+            check_probabilities(tile, first_row=rows.start)
             tile = log_odds(tile)
         xp = array_namespace(tile)
         peak = xp.max(tile, axis=1, keepdims=True)
@@ -364,7 +369,7 @@ class _Builder:
         xp = array_namespace(gaps)
         index = xp.asarray(labels[:, None], device=gaps.device)
         label_gap = to_numpy(xp.take_along_axis(gaps, index, axis=1)[:, 0])
-        check_label_logits(label_gap, labels, rows.start)
+        check_label_logits(label_gap, labels, rows.start, self.kind)
         return label_gap
 
     def _gap_rows(self, gaps: Array) -> GapRows:

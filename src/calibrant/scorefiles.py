@@ -100,8 +100,8 @@ def read_scores(
         name = _choose_scores(source, scores_key, kind or default_kind)
         found = kind or kind_in_name(name) or default_kind
         if found is None:
-            where = f"{source.path} ({name})" if name else source.path
-            raise FileError(f"are the scores in {where} logits or probs? Say --input with either")
+            where = f"{name!r} of {source.path}" if name else source.path
+            raise FileError(f"{where} may be logits or probs: say --input logits or --input probs")
         label_name = None
         if labels_path is None:
             label_name = _choose_labels(source, labels_key, need_labels)
@@ -211,11 +211,9 @@ def _parsed(
     except (FileError, ImportError, MemoryError):
         raise
     except Exception as error:
-        if isinstance(error, pickle.UnpicklingError) or "pickle" in str(error):
-            raise FileError(
-                f"{path} holds pickled objects, which are never loaded: save plain arrays"
-            ) from None
         reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        if isinstance(error, pickle.UnpicklingError) or "pickle" in str(error):
+            reason = "it is damaged or holds pickled objects, which are never loaded"
         raise FileError(f"{path} cannot be read as {what}: {reason}") from None
 
 
@@ -232,8 +230,9 @@ def _by_suffix(path: Path, table: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def _open_npz(path: Path) -> Iterator[_Source]:
-    with np.load(path, allow_pickle=False) as arrays:
-        if not isinstance(arrays, np.lib.npyio.NpzFile):
+    with path.open("rb") as file:  # ours to close: np.load leaves a damaged file open
+        arrays = np.load(file, allow_pickle=False)
+        if isinstance(arrays, np.ndarray):
             raise FileError(f"{path} is a single array, not an archive: call it .npy")
         yield _Source(path, arrays.files, lambda wanted: [arrays[name] for (name,) in wanted])
 
@@ -242,6 +241,7 @@ def _open_npz(path: Path) -> Iterator[_Source]:
 def _open_npy(path: Path) -> Iterator[_Source]:
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(array, np.ndarray):
+        array.close()
         raise FileError(f"{path} is an archive of arrays: call it .npz")
     yield _Source(path, [NAMELESS], lambda wanted: [array])
 
@@ -290,7 +290,9 @@ def _open_torch(path: Path) -> Iterator[_Source]:
 def _open_csv(path: Path) -> Iterator[_Source]:
     with _csv_text(path) as file:
         header = [name.strip() for name in next(csv.reader(file), [])]
-    if header and all(_is_number(name) for name in header):
+    if not header:
+        raise FileError(f"{path} must have a header row, its first line is empty")
+    if all(_is_number(name) for name in header):
         raise FileError(f"{path} must have a header row, its first line is all numbers")
     flat = _flat_columns(path, header)
     yield _Source(path, header, lambda wanted: _fetch_csv(path, header, wanted), flat)

@@ -109,13 +109,18 @@ class AdaptiveTemperature(TemperatureMap):
         if self._loss_name() not in LOSSES:
             raise ValueError(f"loss must be one of {sorted(LOSSES)}, got {self.loss!r}")
         if self.penalty != "auto" and not (
-            isinstance(self.penalty, int | float) and 0.0 <= self.penalty < np.inf
+            _is_number(self.penalty) and 0.0 <= self.penalty < np.inf
         ):
             raise ValueError(f"penalty must be 'auto' or at least 0, got {self.penalty!r}")
-        if any(width < 1 for width in self.hidden):
-            raise ValueError(f"hidden widths must be at least 1, got {self.hidden}")
-        if self.members < 1:
-            raise ValueError(f"members must be at least 1, got {self.members}")
+        if not isinstance(self.hidden, Sequence) or not all(_is_count(w) for w in self.hidden):
+            raise ValueError(f"hidden must be widths of at least 1, got {self.hidden!r}")
+        self._check_counts("members")
+
+    def _check_counts(self, *names: str) -> None:
+        for name in names:
+            if not _is_count(getattr(self, name)):
+                rule = "must be a whole number of at least 1"
+                raise ValueError(f"{name} {rule}, got {getattr(self, name)!r}")
 
     # --- predicting ---
 
@@ -141,3 +146,11 @@ class AdaptiveTemperature(TemperatureMap):
 
     def _link(self, raw: Array, xp: Any) -> Array:
         return _anchored.temperature(raw, self.base_temperature_, xp)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1

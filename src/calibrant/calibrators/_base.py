@@ -94,7 +94,7 @@ class Calibrator(BaseEstimator):
     def _prepare(self, tile: Array, first_row: int = 0) -> Array:
         tile = as_working_float(tile)
         if self.input == "probs":
-            check_probabilities(tile)
+            check_probabilities(tile, first_row=first_row)
             return log_odds(tile)
         check_peaks(tile, array_namespace(tile).max(tile, axis=1), first_row)
         return tile
@@ -148,7 +148,7 @@ class LogitCalibrator(Calibrator):
         if self.input == "logits":
             warn_if_probabilities(scores)
         values = self._prepare(to_numpy(scores)).astype(np.float64)
-        check_label_logits(values[np.arange(rows), target], target)
+        check_label_logits(values[np.arange(rows), target], target, kind=self.input)
         self._fit_logits(values, target, weight)
         self.n_classes_ = classes
         return self
@@ -237,7 +237,10 @@ def best_temperature(
     profile: TemperatureProfile, loss: str, bounds: tuple[float, float]
 ) -> ScalarResult:
     """The one temperature that minimises a loss; exact for the NLL, which is convex in 1/T."""
-    low, high = bounds
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        raise ValueError(f"bounds must be two numbers (low, high), got {bounds!r}") from None
     if not 0.0 < low < high < np.inf:
         raise ValueError(f"bounds must be 0 < low < high < inf, got {bounds}")
     problem = ProfileLoss(profile, loss)

@@ -183,9 +183,10 @@ class ParameterizedTemperatureScaling(AdaptiveTemperature):
         if self.recipe == "paper" and self.inputs == "log-gaps":
             raise ValueError("recipe='paper' reads the logits themselves, got inputs='log-gaps'")
         super()._check_parameters()
-        for name in ("top_k", "batch_size", "steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        self._check_counts("top_k", "batch_size", "steps")
+        if not (isinstance(self.learning_rate, float) and 0.0 < self.learning_rate < np.inf):
+            rule = "learning_rate must be a positive number"
+            raise ValueError(f"{rule}, got {self.learning_rate!r}")
 
     def _profile_inputs(self, profile: TemperatureProfile) -> NDArray[np.float64]:
         return self._features(profile.top_logits(min(self.top_k, profile.n_classes)))
