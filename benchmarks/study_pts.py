@@ -95,10 +95,11 @@ VARIANTS = {
 
 @dataclass(frozen=True)
 class Cut:
-    """A fitting and a judging half."""
+    """A fitting and a judging half, and which rows of the latter the classifier got right."""
 
     fit: TemperatureProfile
     test: TemperatureProfile
+    hit: np.ndarray
 
 
 def cut(path: str, seed: int, fraction: float) -> Cut:
@@ -109,7 +110,8 @@ def cut(path: str, seed: int, fraction: float) -> Cut:
     order = np.random.default_rng(seed).permutation(len(scores))
     half = len(scores) // 2
     rows = order[: round(half * fraction)], order[half:]
-    return Cut(*(TemperatureProfile().update(scores[i], labels[i], input=kind) for i in rows))
+    halves = (TemperatureProfile().update(scores[i], labels[i], input=kind) for i in rows)
+    return Cut(*halves, scores[rows[1]].argmax(axis=1) == labels[rows[1]])
 
 
 def fit_variant(
@@ -153,10 +155,10 @@ def fit_variant(
     return temperature
 
 
-def judge(test: TemperatureProfile, temperature: np.ndarray | float, seed: int) -> list[float]:
+def judge(halves: Cut, temperature: np.ndarray | float, seed: int) -> list[float]:
     """ECE, excess, Brier and NLL, times 100."""
-    confidence = test.confidence(temperature)
-    stats = BinStats.from_confidence(confidence, test.label_gap == 0.0)
+    test, confidence = halves.test, halves.test.confidence(temperature)
+    stats = BinStats.from_confidence(confidence, halves.hit)
     excess = stats.error() - perfect_ece(confidence, seed)
     scores = (stats.error(), excess, test.brier(temperature), test.nll(temperature))
     return [100.0 * score for score in scores]
@@ -167,10 +169,10 @@ def run(job: tuple[str, int, float]) -> tuple[str, float, dict[str, list[float]]
     path, seed, fraction = job
     halves = cut(path, seed, fraction)
     scaling = calibrant.TS().fit(halves.fit).temperature_
-    results = {"TS": judge(halves.test, scaling, seed)}
+    results = {"TS": judge(halves, scaling, seed)}
     for name, variant in VARIANTS.items():
         temperature = fit_variant(halves.fit, variant)(halves.test)
-        results[name] = judge(halves.test, temperature, seed)
+        results[name] = judge(halves, temperature, seed)
     return Path(path).name.split("_")[0], fraction, results
 
 

@@ -27,7 +27,8 @@ def names() -> list[str]:
     """The data sets that ``load`` knows.
 
     >>> names()
-    ['fashion-mnist-lenet5']
+    ['cifar10-lenet5', 'cifar10-vgg19', 'cifar100-lenet5', 'cifar100-vgg19',
+     'fashion-mnist-lenet5', 'fashion-mnist-vgg19']
     """
     entries = (entry.name for entry in (files("calibrant") / "data").iterdir())
     return sorted(name.removesuffix(".npz") for name in entries if name.endswith(".npz"))

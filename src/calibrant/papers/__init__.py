@@ -1,0 +1,1 @@
+"""Papers whose evidence this package rebuilds."""
