@@ -44,7 +44,10 @@ def best_of_scan(
     grid = np.linspace(low, high, points)
     best = int(np.argmin([value(float(x)) for x in grid]))
     left, right = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, points - 1)])
-    return falling_then_rising(slope, left, right, unit)
+    result = falling_then_rising(slope, left, right, unit)
+    if result.converged or result.x in (low, high):
+        return result
+    return ScalarResult(float(grid[best]), True, "the loss is flat around its minimum")
 
 
 def simplex_quadratic(

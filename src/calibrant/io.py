@@ -29,7 +29,7 @@ def save(calibrator: Calibrator, path: str | os.PathLike[str]) -> None:
         if isinstance(value, np.ndarray):
             arrays[name] = value
         elif isinstance(value, list):
-            values[name] = len(value)
+            values[name] = {"arrays": len(value)}
             arrays |= {f"{name}.{i}": np.asarray(part) for i, part in enumerate(value)}
         else:
             values[name] = value
@@ -45,7 +45,7 @@ def load(path: str | os.PathLike[str]) -> Calibrator:
     """Read what ``save`` wrote. Raises ``FileError`` for anything else."""
     document, arrays = _container.read(path, "calibrator")
     name = document.get("class")
-    if name not in _CLASSES:
+    if not isinstance(name, str) or name not in _CLASSES:
         raise FileError(f"{os.fspath(path)} holds a {name!r}, which this calibrant does not know")
     cls = _CLASSES[name]
     try:
@@ -62,8 +62,8 @@ def _fitted(attribute: str, values: dict[str, Any], arrays: dict[str, Any]) -> A
     if attribute in arrays:
         return arrays[attribute]
     value = values[attribute]
-    if f"{attribute}.0" in arrays:
-        return [arrays[f"{attribute}.{i}"] for i in range(value)]
+    if isinstance(value, dict) and value.keys() == {"arrays"}:
+        return [arrays[f"{attribute}.{i}"] for i in range(value["arrays"])]
     return value
 
 

@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from calibrant.calibrators._base import Calibrator, TemperatureCalibrator, TemperatureMap
+from calibrant.calibrators.bbq import BayesianBinning
+from calibrant.calibrators.beta import BetaCalibration
 from calibrant.calibrators.ensemble import EnsembleTemperatureScaling
+from calibrant.calibrators.histogram import HistogramBinning
 from calibrant.calibrators.hts import EntropyTemperatureScaling
+from calibrant.calibrators.irm import MultiClassIsotonic
+from calibrant.calibrators.irova import IsotonicOneVsAll
+from calibrant.calibrators.irova_ts import IsotonicOneVsAllTS
 from calibrant.calibrators.linear import LinearPTS
 from calibrant.calibrators.parameterized import ParameterizedTemperatureScaling
+from calibrant.calibrators.pbmc import PlattBinner
+from calibrant.calibrators.platt import PlattScaling
 from calibrant.calibrators.smart import MarginTemperatureScaling
+from calibrant.calibrators.spline import SplineCalibration
 from calibrant.calibrators.temperature import TemperatureScaling
 from calibrant.calibrators.uncalibrated import Uncalibrated
 
@@ -21,6 +30,15 @@ REGISTRY: dict[str, type[Calibrator]] = {
     "pts-linear": LinearPTS,
     "hts": EntropyTemperatureScaling,
     "smart": MarginTemperatureScaling,
+    "irova": IsotonicOneVsAll,
+    "irova-ts": IsotonicOneVsAllTS,
+    "irm": MultiClassIsotonic,
+    "pbmc": PlattBinner,
+    "histogram": HistogramBinning,
+    "bbq": BayesianBinning,
+    "spline": SplineCalibration,
+    "platt": PlattScaling,
+    "beta": BetaCalibration,
 }
 
 
@@ -39,12 +57,21 @@ def calibrator(name: str, **parameters: Any) -> Calibrator:
 
 __all__ = [
     "REGISTRY",
+    "BayesianBinning",
+    "BetaCalibration",
     "Calibrator",
     "EnsembleTemperatureScaling",
     "EntropyTemperatureScaling",
+    "HistogramBinning",
+    "IsotonicOneVsAll",
+    "IsotonicOneVsAllTS",
     "LinearPTS",
     "MarginTemperatureScaling",
+    "MultiClassIsotonic",
     "ParameterizedTemperatureScaling",
+    "PlattBinner",
+    "PlattScaling",
+    "SplineCalibration",
     "TemperatureCalibrator",
     "TemperatureMap",
     "TemperatureScaling",
