@@ -119,8 +119,8 @@ class BinStats:
     ) -> Self:
         """Bin confidences (rows,) and whether each prediction was right (rows,).
 
-        >>> BinStats.from_confidence([0.8, 0.8], [True, False]).error()
-        0.3
+        >>> BinStats.from_confidence([0.75, 0.75], [True, False]).error()
+        0.25
         """
         confidence, correct, weight = as_confidences(confidence, correct, sample_weight)
         if edges is None:
@@ -128,10 +128,12 @@ class BinStats:
         size = len(edges) - 1
         sums = np.zeros((4, size))
         for part in row_chunks(len(confidence)):
-            values = np.asarray(confidence[part], np.float64)
-            _check_confidence(values, part.start)
+            values, hits = np.asarray(confidence[part], np.float64), correct[part]
+            _check_share(values, "confidence", part.start)
+            if hits.dtype != np.bool_:
+                _check_share(hits, "correct", part.start)
             index = bin_index(values, edges)
-            sums += _chunk_sums(index, values, correct[part], weight, part, size)
+            sums += _chunk_sums(index, values, hits, weight, part, size)
         return cls(edges, *sums)
 
     def __add__(self, other: BinStats) -> BinStats:
@@ -230,11 +232,11 @@ def as_confidences(
     return confidence, correct, sample_weight
 
 
-def _check_confidence(values: Floats, first_row: int) -> None:
+def _check_share(values: NDArray[Any], name: str, first_row: int) -> None:
     if values.min() >= -_SLACK and values.max() <= 1.0 + _SLACK:  # False for NaN
         return
     row = int(np.flatnonzero(~((values >= -_SLACK) & (values <= 1.0 + _SLACK)))[0])
-    raise ValueError(f"confidence must lie in [0, 1], got {values[row]} at row {first_row + row}")
+    raise ValueError(f"{name} must lie in [0, 1], got {values[row]} at row {first_row + row}")
 
 
 def _chunk_sums(

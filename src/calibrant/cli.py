@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
 
@@ -26,11 +27,17 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from calibrant.calibrators import Calibrator
+    from calibrant.comparison import MethodResult
     from calibrant.scorefiles import ScoreFile
 
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes
-HIGHER_IS_BETTER = {"accuracy": True, "ece": False, "brier": False, "nll": False}
-HEADINGS = {"accuracy": "Accuracy", "ece": "ECE", "brier": "Brier", "nll": "NLL"}
+HEADINGS = {
+    "accuracy": "Accuracy",
+    "ece": "ECE",
+    "classwise_ece": "Classwise",
+    "brier": "Brier",
+    "nll": "NLL",
+}
 DEMO_METHODS = {"Uncalibrated": "base", "TS": "ts", "ETS": "ets", "PTS": "pts"}
 
 # typer brings its own copy of click, older releases the package: this finds either one's class.
@@ -296,6 +303,58 @@ def evaluate(
         _print_table(_metric_table(f"{scores.name}: {rows} rows", judged, bins))
 
 
+@app.command(
+    epilog=_examples(
+        "calibrant compare val.npz test.npz",
+        "calibrant compare val.npz test.npz --methods ts,ets,pts --json",
+    )
+)
+def compare(
+    val: Annotated[Path, typer.Argument(metavar="VAL", help="Scores to fit on.")],
+    test: Annotated[Path, typer.Argument(metavar="TEST", help="Scores to judge on.")],
+    methods: Annotated[
+        str | None, typer.Option(help="Acronyms, separated by commas; left out: all.")
+    ] = None,
+    bins: Annotated[
+        int | None, typer.Option(min=1, help="Bins of the ECE; left out: calibrant.metrics' own.")
+    ] = None,
+    kind: Input = None,
+    scores_key: ScoresKey = None,
+    labels_key: LabelsKey = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit all methods on validation scores and compare them on test scores."""
+    from calibrant import comparison
+    from calibrant.scorefiles import read_scores
+
+    bins = bins or _default_bins()
+    names = None if methods is None else [name.strip() for name in methods.split(",")]
+    keys: dict[str, Any] = {"scores_key": scores_key, "labels_key": labels_key, "kind": kind}
+    with _working("reading"):
+        fitted, judged = read_scores(val, **keys), read_scores(test, **keys)
+    if fitted.kind != judged.kind:
+        raise ValueError(f"{val} has {fitted.kind}, but {test} has {judged.kind}")
+    with _method_bar() as progress:
+        results = comparison.compare(
+            fitted.scores,
+            fitted.labels,
+            judged.scores,
+            judged.labels,
+            methods=names,
+            input=fitted.kind,
+            bins=bins,
+            progress=progress,
+        )
+    if as_json:
+        _print_json({"bins": bins, "methods": [asdict(result) for result in results]})
+        return
+    title = f"fitted on {len(fitted.scores)}, judged on {len(judged.scores)} rows"
+    _print_table(_metric_table(title, _for_table(results), bins))
+    for result in results:
+        for note in result.notes:
+            typer.echo(f"{result.method}: {note}")
+
+
 @app.command(epilog=_examples("calibrant demo", "calibrant demo --json"))
 def demo(
     dataset: Annotated[str, typer.Option(help="One of the embedded sets of logits.")] = (
@@ -439,6 +498,33 @@ def _working(what: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _method_bar() -> Iterator[Callable[[int, int, str], None]]:
+    """A bar of methods on standard error, where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("")
+        yield lambda done, total, name: bar.update(
+            task, completed=done, total=total, description=f"fitting {name}"
+        )
+
+
+def _for_table(results: list[MethodResult]) -> dict[str, dict[str, float]]:
+    return {
+        result.method: {
+            **{metric: getattr(result, metric) for metric in HEADINGS},
+            "fit_ms": 1000.0 * result.fit_seconds,
+        }
+        for result in results
+    }
+
+
 def _as_probabilities(data: ScoreFile) -> Any:
     if data.kind == "probs":
         return data.scores
@@ -529,9 +615,10 @@ def _metric_table(title: str, judged: Mapping[str, Mapping[str, float]], bins: i
         min_width=64,
     )
     table.add_column("")
-    for heading in [*HEADINGS.values(), *(["Fit (ms)"] if timed else [])]:
+    shown = [metric for metric in HEADINGS if all(metric in values for values in judged.values())]
+    for heading in [*(HEADINGS[metric] for metric in shown), *(["Fit (ms)"] if timed else [])]:
         table.add_column(heading, justify="right")
-    columns = [_marked(judged, metric) for metric in HEADINGS]
+    columns = [_marked(judged, metric) for metric in shown]
     if timed:
         columns.append([f"{values['fit_ms']:.1f}" for values in judged.values()])
     for row in zip(judged, *columns, strict=True):
@@ -542,7 +629,7 @@ def _metric_table(title: str, judged: Mapping[str, Mapping[str, float]], bins: i
 def _marked(judged: Mapping[str, Mapping[str, float]], metric: str) -> list[str]:
     """A column as text; nothing is marked where all values read the same."""
     shown = [round(100.0 * values[metric], 2) for values in judged.values()]
-    best = max(shown) if HIGHER_IS_BETTER[metric] else min(shown)
+    best = max(shown) if metric == "accuracy" else min(shown)
     if len(set(shown)) == 1:
         best = math.nan
     return [f"[bold green]* {x:.2f}[/]" if x == best else f"{x:.2f}" for x in shown]

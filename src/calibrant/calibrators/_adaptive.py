@@ -109,7 +109,7 @@ class AdaptiveTemperature(TemperatureMap):
         if self._loss_name() not in LOSSES:
             raise ValueError(f"loss must be one of {sorted(LOSSES)}, got {self.loss!r}")
         if self.penalty != "auto" and not (
-            _is_number(self.penalty) and 0.0 <= self.penalty < np.inf
+            is_number(self.penalty) and 0.0 <= self.penalty < np.inf
         ):
             raise ValueError(f"penalty must be 'auto' or at least 0, got {self.penalty!r}")
         if not isinstance(self.hidden, Sequence) or not all(_is_count(w) for w in self.hidden):
@@ -148,7 +148,8 @@ class AdaptiveTemperature(TemperatureMap):
         return _anchored.temperature(raw, self.base_temperature_, xp)
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether a parameter is a real number, and not a flag."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 

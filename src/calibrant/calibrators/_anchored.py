@@ -41,6 +41,8 @@ CHUNK = 16_384  # rows whose Jacobian is held at once
 # of the best one's: with little data the best one is often the luckiest.
 PATIENCE = 0.25
 IDENTITY, SCALING = 0, 1  # positions among the candidates
+# With more rows than this, estimating the one temperature costs less than leaving it alone could.
+IDENTITY_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,11 @@ def fit(
     paths = _run(nets, penalties, report)
     candidates = _candidates(problem, base, penalties, paths)
     chosen, info = _choose(problem, candidates) if penalty == "auto" else (candidates[-1], {})
-    flats = [path[penalties.index(chosen.penalty)][0] for path in paths] if chosen.penalty else None
+    flats = (
+        [path[penalties.index(chosen.penalty)][0] for path in paths]
+        if chosen.penalty is not None
+        else None
+    )
     scaling_loss = problem.mean(-float(np.log(base)))
     if flats is None or _fitted_loss(nets, flats) > scaling_loss:
         chosen = candidates[IDENTITY if chosen.name == "identity" else SCALING]
@@ -236,16 +242,18 @@ def _choose(
 ) -> tuple[_Candidate, dict[str, Any]]:
     """The simplest candidate whose leave-one-out loss is as good as the best one's.
 
-    The identity is taken only where it is the best itself.
+    The identity is taken only with few rows, and where it is the best itself.
     """
     scores = [float(problem.shares @ c.left_out) for c in candidates]
-    best = int(np.argmin(scores))
+    few_rows = 1.0 / float(problem.shares @ problem.shares) <= IDENTITY_ROWS
+    first = IDENTITY if few_rows else SCALING
+    best = first + int(np.argmin(scores[first:]))
     errors = [_standard_error(problem, c.left_out - candidates[best].left_out) for c in candidates]
     rows = list(zip(candidates, scores, errors, strict=True))
     chosen = next(
         candidate
         for at, (candidate, score, error) in enumerate(rows)
-        if at == best or (at != IDENTITY and score - scores[best] <= PATIENCE * error)
+        if at == best or (at >= SCALING and score - scores[best] <= PATIENCE * error)
     )
     names = ("candidate", "penalty", "left_out_loss", "error_of_difference")
     return chosen, {

@@ -14,7 +14,12 @@ from calibrant._numerics import top_k as largest
 from calibrant._progress import reporter
 from calibrant.calibrators import _network as network
 from calibrant.calibrators import _paper_recipe
-from calibrant.calibrators._adaptive import DEFAULT_LOSS, DEFAULT_MEMBERS, AdaptiveTemperature
+from calibrant.calibrators._adaptive import (
+    DEFAULT_LOSS,
+    DEFAULT_MEMBERS,
+    AdaptiveTemperature,
+    is_number,
+)
 from calibrant.profile import DEFAULT_TOP_K, TemperatureProfile
 
 INPUT_CLIP = 100.0  # of the published code
@@ -184,7 +189,7 @@ class ParameterizedTemperatureScaling(AdaptiveTemperature):
             raise ValueError("recipe='paper' reads the logits themselves, got inputs='log-gaps'")
         super()._check_parameters()
         self._check_counts("top_k", "batch_size", "steps")
-        if not (isinstance(self.learning_rate, float) and 0.0 < self.learning_rate < np.inf):
+        if not (is_number(self.learning_rate) and 0.0 < self.learning_rate < np.inf):
             rule = "learning_rate must be a positive number"
             raise ValueError(f"{rule}, got {self.learning_rate!r}")
 
@@ -236,3 +241,5 @@ def _check_weights(arrays: list[NDArray[np.float64]]) -> None:
         width = kernel.shape[1]
     if width != 1:
         raise ValueError(f"{rule}, got shapes {shapes}")
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise ValueError("weights must be finite")

@@ -1,7 +1,56 @@
 """How good are probabilities? All metrics return fractions, and take ``sample_weight``."""
 
 from calibrant._binning import BinStats
-from calibrant.metrics.binned import bin_stats, ece
-from calibrant.metrics.scores import accuracy, brier, nll
+from calibrant.metrics._meter_report import MeterReport
+from calibrant.metrics.binned import adaptive_ece, bin_stats, debiased_ece, ece, mce
+from calibrant.metrics.bootstrap import Interval, PairedComparison, bootstrap_ci, compare_paired
+from calibrant.metrics.classwise import classwise_ece, classwise_ece_per_class
+from calibrant.metrics.consistency import CalibrationTest, calibration_test
+from calibrant.metrics.decomposition import BrierDecomposition, brier_decomposition
+from calibrant.metrics.kde import kde_ece
+from calibrant.metrics.meter import CalibrationMeter
+from calibrant.metrics.scores import (
+    accuracy,
+    brier,
+    brier_per_row,
+    calibration_gain,
+    nll,
+    nll_per_row,
+)
+from calibrant.metrics.smooth import smooth_ece
+from calibrant.metrics.spiegelhalter import ZTest, spiegelhalter_test
+from calibrant.metrics.squared_kernel import SKCETest, skce, skce_test
 
-__all__ = ["BinStats", "accuracy", "bin_stats", "brier", "ece", "nll"]
+__all__ = [
+    "BinStats",
+    "BrierDecomposition",
+    "CalibrationMeter",
+    "CalibrationTest",
+    "Interval",
+    "MeterReport",
+    "PairedComparison",
+    "SKCETest",
+    "ZTest",
+    "accuracy",
+    "adaptive_ece",
+    "bin_stats",
+    "bootstrap_ci",
+    "brier",
+    "brier_decomposition",
+    "brier_per_row",
+    "calibration_gain",
+    "calibration_test",
+    "classwise_ece",
+    "classwise_ece_per_class",
+    "compare_paired",
+    "debiased_ece",
+    "ece",
+    "kde_ece",
+    "mce",
+    "nll",
+    "nll_per_row",
+    "skce",
+    "skce_test",
+    "smooth_ece",
+    "spiegelhalter_test",
+]

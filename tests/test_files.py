@@ -1,0 +1,383 @@
+"""Files: exact round trips, and one clear error for whatever is not a whole file of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+import calibrant
+from calibrant import (
+    ETS,
+    PTS,
+    TS,
+    FileError,
+    LinearPTS,
+    TemperatureProfile,
+    Uncalibrated,
+    _container,
+)
+
+RNG = np.random.default_rng(0)
+LOGITS = RNG.uniform(0.5, 4.0, (300, 1)) * RNG.standard_normal((300, 6))
+LABELS = (LOGITS / 1.7 + RNG.gumbel(size=LOGITS.shape)).argmax(axis=1)
+
+CALIBRATORS: dict[str, Callable[[], Any]] = {
+    "base": lambda: Uncalibrated(),
+    "ts": lambda: TS(loss="brier", bounds=(0.05, 30.0)),
+    "ets": lambda: ETS(),
+    "pts": lambda: PTS(members=2, penalty=3.0, random_state=4),
+    "pts, paper": lambda: PTS(recipe="paper", steps=5, hidden=(3,), top_k=4),
+    "pts-linear": lambda: LinearPTS(loss="nll"),
+    "pts, clipped": lambda: PTS(members=1, clip_logits=True),
+    "ts on probabilities": lambda: TS(input="probs"),
+}
+
+
+def scores_for(calibrator: Any) -> np.ndarray:
+    if calibrator.input == "logits":
+        return LOGITS
+    weight = np.exp(LOGITS)
+    return weight / weight.sum(axis=1, keepdims=True)
+
+
+def fitted(name: str) -> Any:
+    calibrator = CALIBRATORS[name]()
+    return calibrator.fit(scores_for(calibrator), LABELS)
+
+
+@pytest.fixture(scope="module")
+def payload(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The bytes of a small file."""
+    path = tmp_path_factory.mktemp("files") / "pts.safetensors"
+    calibrant.save(fitted("pts, paper"), path)
+    return path.read_bytes()
+
+
+# --- round trips ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CALIBRATORS)
+def test_round_trip_is_exact(name, tmp_path):
+    saved = fitted(name)
+    calibrant.save(saved, tmp_path / "c.safetensors")
+    loaded = calibrant.load(tmp_path / "c.safetensors")
+    assert type(loaded) is type(saved)
+    assert loaded.get_params() == saved.get_params()
+    assert loaded.fit_info_ == saved.fit_info_
+    assert loaded.n_classes_ == saved.n_classes_ == 6
+    for method in ("predict_proba", "predict_log_proba", "predict", "temperature", "transform"):
+        if hasattr(saved, method):
+            scores = scores_for(saved)
+            one, other = getattr(saved, method)(scores), getattr(loaded, method)(scores)
+            np.testing.assert_array_equal(one, other)
+
+
+@given(temperature=st.floats(1e-300, 1e300, allow_subnormal=False))
+@settings(max_examples=30)
+def test_every_bit_of_a_temperature_survives(tmp_path_factory, temperature):
+    path = tmp_path_factory.mktemp("t") / "ts.safetensors"
+    ts = TS().fit(LOGITS, LABELS)
+    ts.temperature_ = temperature
+    calibrant.save(ts, path)
+    assert calibrant.load(path).temperature_ == temperature
+
+
+def test_saving_again_gives_the_same_bytes(tmp_path):
+    for name in ("a", "b"):
+        calibrant.save(fitted("pts"), tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"hidden": [3], "members": 1},
+        {"hidden": (np.int64(3),), "members": np.int32(1), "top_k": np.int64(4)},
+        {"recipe": "paper", "steps": np.int64(3), "learning_rate": np.float32(1e-3)},
+        {"penalty": np.float64(2.0), "members": 1, "random_state": np.int64(3)},
+        {"random_state": np.random.default_rng(1), "members": 1},
+    ],
+    ids=["list", "numpy integers", "numpy steps", "numpy penalty", "generator"],
+)
+def test_parameters_of_any_numeric_type_are_saved(parameters, tmp_path):
+    pts = PTS(**parameters).fit(LOGITS, LABELS)
+    calibrant.save(pts, tmp_path / "pts.safetensors")
+    loaded = calibrant.load(tmp_path / "pts.safetensors")
+    np.testing.assert_array_equal(loaded.predict_proba(LOGITS), pts.predict_proba(LOGITS))
+
+
+def test_the_header_is_readable_json_and_holds_no_pickle(tmp_path):
+    path = tmp_path / "pts.safetensors"
+    saved = fitted("pts")
+    calibrant.save(saved, path)
+    with safe_open(path, framework="numpy") as file:
+        header = json.loads(file.metadata()["calibrant"])
+    body = json.loads(header["body"])
+    assert len(header["sha256"]) == 64
+    assert body["version"] == 1
+    assert body["class"] == "ParameterizedTemperatureScaling"
+    assert body["parameters"]["penalty"] == 3.0
+    assert body["fitted"]["fit_info_"]["loss"] == "mixed"
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "ts.safetensors"
+    calibrant.save(fitted("ts"), path)
+    before = path.read_bytes()
+
+    def full_disk(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        calibrant.save(fitted("ets"), path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_mode_follows_the_umask(tmp_path):
+    path = tmp_path / "ts.safetensors"
+    before = os.umask(0o027)
+    try:
+        calibrant.save(fitted("ts"), path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_relative_and_textual_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    calibrant.save(fitted("ts"), "ts.safetensors")
+    assert calibrant.load("ts.safetensors").temperature_ == fitted("ts").temperature_
+
+
+def test_only_calibrators_are_saved(tmp_path):
+    for other in (object(), {"temperature_": 1.0}, TemperatureProfile()):
+        with pytest.raises(TypeError, match="save takes a calibrator of calibrant, got"):
+            calibrant.save(other, tmp_path / "x.safetensors")
+
+
+# --- damage -----------------------------------------------------------------------------------
+
+
+def load_bytes(folder: Path, content: bytes) -> Any:
+    path = folder / "changed.safetensors"
+    path.write_bytes(content)
+    return calibrant.load(path)
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_no_changed_byte_goes_unnoticed(payload, tmp_path_factory, data):
+    at = data.draw(st.integers(0, len(payload) - 1))
+    mask = data.draw(st.integers(1, 255))
+    changed = bytearray(payload)
+    changed[at] ^= mask
+    with pytest.raises(FileError):
+        load_bytes(tmp_path_factory.mktemp("bytes"), bytes(changed))
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_no_truncation_goes_unnoticed(payload, tmp_path_factory, data):
+    length = data.draw(st.integers(0, len(payload) - 1))
+    with pytest.raises(FileError, match="not a whole safetensors file"):
+        load_bytes(tmp_path_factory.mktemp("cut"), payload[:length])
+
+
+def test_appended_bytes_are_noticed(payload, tmp_path):
+    with pytest.raises(FileError, match="not a whole safetensors file"):
+        load_bytes(tmp_path, payload + b"\0")
+
+
+def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
+    """Change the document and the arrays of a file, but not its checksum."""
+    with safe_open(path, framework="numpy") as file:
+        header = json.loads(file.metadata()["calibrant"])
+        arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    body = json.loads(header["body"])
+    change(body, arrays)
+    header["body"] = json.dumps(body)
+    save_file(arrays, path, metadata={"calibrant": json.dumps(header)})
+
+
+@pytest.mark.parametrize("part", ["tensor", "document", "more tensors", "name"])
+def test_tampering_is_told(part, tmp_path):
+    def change(body: dict[str, Any], arrays: dict[str, Any]) -> None:
+        if part == "tensor":
+            arrays["weights_.0"] = arrays["weights_.0"] + 1e-12
+        elif part == "document":
+            body["parameters"]["clip_logits"] = True
+        elif part == "more tensors":
+            arrays["extra"] = np.zeros(3)
+        else:
+            arrays["weights_.9"] = arrays.pop("weights_.0")
+
+    path = tmp_path / "pts.safetensors"
+    calibrant.save(fitted("pts"), path)
+    rewritten(path, change)
+    with pytest.raises(FileError, match="was changed after it was written: its SHA-256 does not"):
+        calibrant.load(path)
+
+
+def test_a_profile_is_protected_as_well(tmp_path):
+    path = tmp_path / "profile.safetensors"
+    TemperatureProfile.from_logits(LOGITS, LABELS).save(path)
+    rewritten(path, lambda body, arrays: arrays.update(weight=2.0 * arrays["weight"]))
+    with pytest.raises(FileError, match="SHA-256 does not match"):
+        TemperatureProfile.load(path)
+
+
+# --- foreign files ----------------------------------------------------------------------------
+
+
+class Trap:
+    """Unpickling it would leave a trace."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.mkdir, (str(self.path),))
+
+
+@pytest.mark.parametrize("kind", ["empty", "text", "npz", "pickle", "noise", "huge header"])
+def test_foreign_files(kind, tmp_path):
+    path = tmp_path / "foreign"
+    if kind == "npz":
+        with path.open("wb") as file:
+            np.savez(file, logits=LOGITS)
+    else:
+        path.write_bytes(
+            {
+                "empty": b"",
+                "text": b"label,0,1\n0,0.5,0.5\n",
+                "pickle": pickle.dumps(Trap(tmp_path / "trace")),
+                "noise": np.random.default_rng(0).bytes(5000),
+                "huge header": (2**62).to_bytes(8, "little") + b"{}",
+            }[kind]
+        )
+    for load in (calibrant.load, TemperatureProfile.load):
+        with pytest.raises(FileError, match=r"foreign is not a whole safetensors file"):
+            load(path)
+    assert not (tmp_path / "trace").exists()
+    assert issubclass(FileError, ValueError)
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_safetensors_of_others(metadata, tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_file({"weight": np.ones(3, np.float32)}, path, metadata=metadata)
+    with pytest.raises(FileError, match="is a safetensors file, but calibrant did not write it"):
+        calibrant.load(path)
+
+
+def test_bfloat16_weights_of_others(tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file as save_torch
+
+    path = tmp_path / "model.safetensors"
+    save_torch({"weight": torch.ones(3, dtype=torch.bfloat16)}, path)
+    with pytest.raises(FileError, match="calibrant did not write it"):
+        calibrant.load(path)
+
+
+def test_there_must_be_a_file(tmp_path):
+    for path in (tmp_path / "missing.safetensors", tmp_path):
+        with pytest.raises(FileNotFoundError, match="there is no file"):
+            calibrant.load(path)
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "[]", "{}", '{"body": "{}"}', '{"body": "{", "sha256": ""}', '{"body": 3, "sha256": 4}'],
+)
+def test_damaged_headers(header, tmp_path):
+    path = tmp_path / "x.safetensors"
+    save_file({"empty": np.zeros(0, np.float32)}, path, metadata={"calibrant": header})
+    with pytest.raises(FileError, match=r"damaged header|was changed after"):
+        calibrant.load(path)
+
+
+# --- well-formed, but not what it should be: the checksum is no secret ------------------------
+
+
+def forge(path: Path, kind: str, document: dict[str, Any], arrays: dict[str, Any]) -> Path:
+    _container.write(path, kind, document, arrays)
+    return path
+
+
+TS_DOCUMENT = {
+    "class": "TemperatureScaling",
+    "parameters": {"loss": "nll", "bounds": [0.01, 100.0], "input": "logits"},
+    "fitted": {"temperature_": 1.5, "n_classes_": 3, "fit_info_": {}},
+}
+
+
+def test_a_forged_file_is_read_like_any_other(tmp_path):
+    """The other tests of this section change one thing of this document."""
+    path = forge(tmp_path / "ts", "calibrator", TS_DOCUMENT, {})
+    assert calibrant.load(path).temperature_ == 1.5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"class": "Oracle"}, "holds a 'Oracle', which this calibrant does not know"),
+        ({"class": ["TemperatureScaling"]}, "which this calibrant does not know"),
+        ({"version": 999}, "format version 999, this calibrant reads version 1"),
+        ({"parameters": {"temper": 1}}, "does not fit a TemperatureScaling"),
+        ({"parameters": None}, "does not fit a TemperatureScaling"),
+        ({"fitted": {"n_classes_": 3, "fit_info_": {}}}, "does not fit a TemperatureScaling"),
+    ],
+    ids=["class", "class list", "version", "parameter", "no parameters", "no temperature"],
+)
+def test_documents_that_do_not_fit(change, message, tmp_path):
+    path = forge(tmp_path / "ts", "calibrator", TS_DOCUMENT | change, {})
+    with pytest.raises(FileError, match=message):
+        calibrant.load(path)
+
+
+def test_a_document_that_is_no_object(tmp_path):
+    body = "[1, 2]"
+    header = json.dumps({"body": body, "sha256": _container._digest(body, {})})
+    path = tmp_path / "x.safetensors"
+    save_file({"empty": np.zeros(0, np.float32)}, path, metadata={"calibrant": header})
+    with pytest.raises(FileError):
+        calibrant.load(path)
+
+
+@pytest.mark.parametrize("missing", ["peak", "weight", "rows.gaps"])
+def test_a_profile_without_one_of_its_arrays(missing, tmp_path):
+    path = tmp_path / "profile.safetensors"
+    TemperatureProfile.from_logits(LOGITS, LABELS).save(path)
+    document, arrays = _container.read(path, "profile")
+    del arrays[missing]
+    forge(path, "profile", document, arrays)
+    with pytest.raises(FileError, match="profile"):
+        TemperatureProfile.load(path)
+
+
+def test_a_profile_without_its_settings(tmp_path):
+    path = tmp_path / "profile.safetensors"
+    TemperatureProfile.from_logits(LOGITS, LABELS).save(path)
+    document, arrays = _container.read(path, "profile")
+    del document["top_k"]
+    forge(path, "profile", document, arrays)
+    with pytest.raises(FileError, match="profile"):
+        TemperatureProfile.load(path)

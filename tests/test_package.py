@@ -1,0 +1,183 @@
+"""The package as a user gets it: import cost, public names, the wheel and its embedded data."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calibrant
+
+ROOT = Path(__file__).parents[1]
+HEAVY = {"torch", "matplotlib", "plotly", "seaborn", "pandas", "pyarrow", "onnx", "ray", "jinja2"}
+
+MAIN_JOB = """
+import sys
+import numpy as np
+import calibrant
+data = calibrant.datasets.load("fashion-mnist-lenet5")
+assert data.val_logits.shape == (5000, 10) and data.test_logits.shape == (10000, 10)
+pts = calibrant.PTS(members=1, penalty=1.0).fit(data.val_logits[:500], data.val_labels[:500])
+probs = pts.predict_proba(data.test_logits)
+assert calibrant.metrics.ece(probs, data.test_labels) < 0.05
+calibrant.save(pts, "pts.safetensors")
+assert np.array_equal(calibrant.load("pts.safetensors").predict_proba(data.test_logits), probs)
+"""
+
+
+def run(code: str, **options: object) -> str:
+    """What a fresh interpreter prints; its errors are the test's."""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, **options
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+# --- importing --------------------------------------------------------------------------------
+
+IMPORT_TIMES = """
+import time
+import numpy, scipy.optimize, sklearn.base
+start = time.process_time()
+import calibrant
+print(time.process_time() - start)
+for name in calibrant.__all__:
+    getattr(calibrant, name)
+print(time.process_time() - start)
+"""
+
+
+def test_importing_costs_little():
+    """The package, and all of it, over what it stands on, in seconds of the processor: those do
+    not depend on what else the machine is doing."""
+    runs = [[float(line) for line in run(IMPORT_TIMES).split()] for _ in range(2)]
+    package, everything = np.min(runs, axis=0)
+    assert package < 0.1
+    assert everything < 0.5
+
+
+def test_the_main_job_pulls_in_nothing_heavy(tmp_path):
+    code = MAIN_JOB + "print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = set(run(code, cwd=tmp_path).split())
+    assert "sklearn" in loaded
+    assert not loaded & HEAVY
+
+
+def test_public_names():
+    for name in calibrant.__all__:
+        assert getattr(calibrant, name) is not None
+    assert set(calibrant.__all__) <= set(dir(calibrant))
+    assert calibrant.PTS is calibrant.ParameterizedTemperatureScaling
+    assert calibrant.TS is calibrant.TemperatureScaling
+    assert calibrant.ETS is calibrant.EnsembleTemperatureScaling
+    with pytest.raises(AttributeError, match="module 'calibrant' has no attribute 'Platt'"):
+        _ = calibrant.Platt
+
+
+def test_the_version_stands_in_one_place():
+    assert calibrant.__version__ == version("calibrant")
+
+
+def test_warnings_and_errors_can_be_caught_by_their_kind():
+    assert issubclass(calibrant.FileError, ValueError)
+    assert issubclass(calibrant.CalibrationWarning, UserWarning)
+
+
+# --- the embedded data ------------------------------------------------------------------------
+
+
+def test_the_embedded_logits(fashion):
+    assert (fashion.val_logits.shape, fashion.test_logits.shape) == ((5000, 10), (10_000, 10))
+    assert fashion.val_logits.dtype == fashion.test_logits.dtype == np.float16
+    assert np.isfinite(fashion.val_logits).all()
+    assert np.isfinite(fashion.test_logits).all()
+    for labels, rows in ((fashion.val_labels, 5000), (fashion.test_labels, 10_000)):
+        assert labels.shape == (rows,)
+        assert set(np.unique(labels)) == set(range(10))
+    assert isinstance(fashion.card, dict)
+
+
+def test_the_embedded_network_is_good_but_visibly_miscalibrated(fashion):
+    base = calibrant.Uncalibrated().fit(fashion.val_logits, fashion.val_labels)
+    for logits, labels in (
+        (fashion.val_logits, fashion.val_labels),
+        (fashion.test_logits, fashion.test_labels),
+    ):
+        probs = base.predict_proba(logits)
+        assert calibrant.metrics.accuracy(probs, labels) > 0.88
+        assert calibrant.metrics.ece(probs, labels) > 0.04
+
+
+def test_the_embedded_file_is_small():
+    files = list((ROOT / "src/calibrant/data").glob("fashion-mnist-lenet5.*"))
+    assert {path.suffix for path in files} == {".npz", ".json"}
+    assert sum(path.stat().st_size for path in files) < 400_000
+
+
+# --- the wheel --------------------------------------------------------------------------------
+
+
+def registry_answers(folder: Path) -> bool:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "hatchling"]
+    return subprocess.run(command, cwd=folder, capture_output=True).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if result.returncode and not registry_answers(folder):
+        pytest.skip("the build back end cannot be had: no package registry")
+    assert result.returncode == 0, result.stdout + result.stderr
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_the_wheel_holds_the_package_its_data_and_its_licence(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    sources = {
+        str(path.relative_to(ROOT / "src"))
+        for path in (ROOT / "src/calibrant").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    packed = {name for name in names if name.startswith("calibrant/")}
+    assert packed == sources
+    assert {"calibrant/py.typed", "calibrant/data/fashion-mnist-lenet5.npz"} <= packed
+    info = {name.partition("/")[2] for name in names if ".dist-info/" in name}
+    assert {"METADATA", "entry_points.txt", "licenses/LICENSE"} <= info
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"calibrant"}
+
+
+def test_the_wheel_does_the_main_job(wheel, tmp_path):
+    """Unpacked in front of the installed package, whose dependencies it uses."""
+    place = tmp_path / "unpacked"
+    zipfile.ZipFile(wheel).extractall(place)
+    code = MAIN_JOB + "print(calibrant.__file__)"
+    output = run(code, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(place)})
+    assert Path(output.strip()).is_relative_to(place)
+
+
+@pytest.mark.slow
+def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path):
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env/bin/python"
+    install = [python, "-m", "pip", "install", "--quiet", wheel]
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    for command in (
+        install,
+        [python, "-c", MAIN_JOB],
+        [tmp_path / "env/bin/calibrant", "--help"],
+    ):
+        result = subprocess.run(
+            command, cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=600
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
