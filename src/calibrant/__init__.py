@@ -20,15 +20,21 @@ if TYPE_CHECKING:
     from calibrant._errors import CalibrationWarning, FileError
     from calibrant.calibrators import (
         EnsembleTemperatureScaling,
+        EntropyTemperatureScaling,
         LinearPTS,
+        MarginTemperatureScaling,
         ParameterizedTemperatureScaling,
         TemperatureScaling,
         Uncalibrated,
         calibrator,
     )
     from calibrant.calibrators import EnsembleTemperatureScaling as ETS
+    from calibrant.calibrators import EntropyTemperatureScaling as HTS
+    from calibrant.calibrators import MarginTemperatureScaling as SMART
     from calibrant.calibrators import ParameterizedTemperatureScaling as PTS
     from calibrant.calibrators import TemperatureScaling as TS
+    from calibrant.comparison import compare
+    from calibrant.evaluation import Evaluation, evaluate
     from calibrant.io import load, save
     from calibrant.profile import TemperatureProfile
 
@@ -45,7 +51,14 @@ _LAZY = {
     "ParameterizedTemperatureScaling": ("calibrators", "ParameterizedTemperatureScaling"),
     "PTS": ("calibrators", "ParameterizedTemperatureScaling"),
     "LinearPTS": ("calibrators", "LinearPTS"),
+    "EntropyTemperatureScaling": ("calibrators", "EntropyTemperatureScaling"),
+    "HTS": ("calibrators", "EntropyTemperatureScaling"),
+    "MarginTemperatureScaling": ("calibrators", "MarginTemperatureScaling"),
+    "SMART": ("calibrators", "MarginTemperatureScaling"),
     "calibrator": ("calibrators", "calibrator"),
+    "compare": ("comparison", "compare"),
+    "evaluate": ("evaluation", "evaluate"),
+    "Evaluation": ("evaluation", "Evaluation"),
     "load": ("io", "load"),
     "save": ("io", "save"),
 }
@@ -53,12 +66,17 @@ _MODULES = ("calibrators", "datasets", "io", "metrics", "profile")
 
 __all__ = [
     "ETS",
+    "HTS",
     "PTS",
+    "SMART",
     "TS",
     "CalibrationWarning",
     "EnsembleTemperatureScaling",
+    "EntropyTemperatureScaling",
+    "Evaluation",
     "FileError",
     "LinearPTS",
+    "MarginTemperatureScaling",
     "ParameterizedTemperatureScaling",
     "TemperatureProfile",
     "TemperatureScaling",
@@ -66,7 +84,9 @@ __all__ = [
     "__version__",
     "calibrator",
     "calibrators",
+    "compare",
     "datasets",
+    "evaluate",
     "io",
     "load",
     "metrics",

@@ -267,10 +267,16 @@ def apply(
     epilog=_examples(
         "calibrant evaluate test.npz",
         "calibrant evaluate test.npz --calibrator pts.safetensors --json",
+        "calibrant evaluate part-*.npz    (a stream: constant memory, no resampling)",
     )
 )
 def evaluate(
-    scores: ScoresFile,
+    scores: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SCORES..", help="A .npz, .npy, .csv, .parquet, .pt or .safetensors, or many."
+        ),
+    ],
     calibrator: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Judge its probabilities beside the scores'."),
@@ -278,29 +284,47 @@ def evaluate(
     bins: Annotated[
         int | None, typer.Option(min=1, help="Bins of the ECE; left out: calibrant.metrics' own.")
     ] = None,
+    resamples: Annotated[
+        int | None,
+        typer.Option(min=0, help="Draws for intervals and null values; 0 leaves them out."),
+    ] = None,
     kind: Input = None,
     labels: LabelsFile = None,
     scores_key: ScoresKey = None,
     labels_key: LabelsKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Judge scores, and what a calibrator makes of them: accuracy, ECE, Brier score, NLL."""
+    """Judge scores, and what a calibrator makes of them.
+
+    One file is judged in full: every metric with its interval and the value that perfect
+    calibration would show. Several files are read one after the other, in constant memory.
+    """
     names: dict[str, Any] = {
         "scores_key": scores_key,
         "labels_key": labels_key,
         "labels_path": labels,
     }
-    method, data = _load_both(calibrator, scores, kind, **names)
     bins = bins or _default_bins()
+    if len(scores) > 1:
+        _evaluate_stream(scores, calibrator, kind, bins, as_json, names)
+        return
+    method, data = _load_both(calibrator, scores[0], kind, **names)
     with _working("evaluating"):
-        judged = {"scores": _judge(_as_probabilities(data), data.labels, bins)}
+        probs = _as_probabilities(data)
+        judged = {"scores": _judge(probs, data.labels, bins)}
         if method is not None:
-            judged["calibrated"] = _judge(method.predict_proba(data.scores), data.labels, bins)
+            probs = method.predict_proba(data.scores)
+            judged["calibrated"] = _judge(probs, data.labels, bins)
+        options: dict[str, Any] = {} if resamples is None else {"resamples": resamples}
+        evaluation = calibrant.evaluate(probs, data.labels, bins=bins, **options)
     rows = len(data.scores)
     if as_json:
-        _print_json({"rows": rows, "input": data.kind, "bins": bins, **judged})
-    else:
-        _print_table(_metric_table(f"{scores.name}: {rows} rows", judged, bins))
+        document = {"rows": rows, "input": data.kind, "bins": bins, **judged}
+        _print_json({**document, "evaluation": evaluation.to_dict()})
+        return
+    if method is not None:
+        _print_table(_metric_table(f"{scores[0].name}: {rows} rows", judged, bins))
+    typer.echo(f"{'calibrated' if method else scores[0].name}: {evaluation}")
 
 
 @app.command(
@@ -457,6 +481,39 @@ def _load_both(
             f"if they are {takes} all the same, say --input {takes}"
         )
     return method, data
+
+
+def _evaluate_stream(
+    files: list[Path],
+    calibrator: Path | None,
+    kind: Any,
+    bins: int,
+    as_json: bool,
+    names: dict[str, Any],
+) -> None:
+    """Judge many files as one: the meters add up, and no file is held longer than it is read."""
+    from calibrant.metrics import CalibrationMeter
+
+    if names["labels_path"] is not None:
+        raise ValueError("--labels goes with one file of scores; several must hold their labels")
+    meters = {"scores": CalibrationMeter(bins=bins)}
+    if calibrator is not None:
+        meters["calibrated"] = CalibrationMeter(bins=bins)
+    for file in files:
+        method, data = _load_both(calibrator, file, kind, **names)
+        meters["scores"].update(_as_probabilities(data), data.labels)
+        if method is not None:
+            meters["calibrated"].update(method.predict_proba(data.scores), data.labels)
+    reports = {name: meter.compute() for name, meter in meters.items()}
+    rows = int(reports["scores"].rows)
+    judged = {
+        name: {metric: getattr(report, metric) for metric in HEADINGS}
+        for name, report in reports.items()
+    }
+    if as_json:
+        _print_json({"rows": rows, "files": len(files), "bins": bins, **judged})
+    else:
+        _print_table(_metric_table(f"{len(files)} files: {rows} rows", judged, bins))
 
 
 def _check_not_same(output: Path, *inputs: Path | None) -> None:

@@ -77,6 +77,7 @@ class ParameterizedTemperatureScaling(AdaptiveTemperature):
     """
 
     _state = (*AdaptiveTemperature._state, "link_", "gap_unit_")
+    gap_unit_: float | None  # None where the inputs are the logits themselves
     _linear: ClassVar[bool] = False
     _default_inputs: ClassVar[str] = "log-gaps"
 
