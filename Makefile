@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEER_VENV := .venv-peers
+PEERS := $(PEER_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench clean
+.PHONY: help demo test test-all check format bench quality clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -14,6 +16,13 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --group test --group check --editable .
+	@touch $@
+
+# Peers bring heavy and old dependencies: they have an environment of their own.
+$(PEERS): pyproject.toml
+	$(PYTHON) -m venv $(PEER_VENV)
+	$(PEER_VENV)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(PEER_VENV)/bin/python -m pip install --quiet --group peers --editable .
 	@touch $@
 
 demo: $(READY)  ## calibrate real logits and compare the methods
@@ -35,8 +44,11 @@ format: $(READY)  ## format and fix what can be fixed
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-bench: $(READY)  ## time the main jobs, as ratios within one run
-	@$(BIN)/python benchmarks/run.py
+bench: $(PEERS)  ## time the main jobs and all methods, beside peers, as ratios within one run
+	@$(PEER_VENV)/bin/python benchmarks/run.py
+
+quality: $(READY)  ## the evidence for the default of PTS; DATA=folder of .npz files
+	@$(BIN)/python benchmarks/quality.py $(if $(DATA),--data $(DATA)) $(QUALITY)
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) $(PEER_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist

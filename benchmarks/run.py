@@ -13,6 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import log_softmax, softmax
 
+import bench_methods
+import bench_metrics
 import calibrant
 from calibrant.calibrators import _network as network
 from calibrant.calibrators import _paper_recipe
@@ -154,6 +156,10 @@ def main() -> None:
     class_independence()
     paper_recipe(logits, labels, steps)
     paper_against_plain(steps)
+    print("\nMetrics")
+    bench_metrics.main()
+    print("\nMethods")
+    bench_methods.main([])
 
 
 if __name__ == "__main__":

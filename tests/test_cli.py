@@ -20,7 +20,7 @@ from calibrant import cli
 from calibrant.calibrators import REGISTRY
 from calibrant.scorefiles import read_scores
 
-COMMANDS = ["fit", "apply", "evaluate", "demo", "methods"]
+COMMANDS = ["fit", "apply", "evaluate", "compare", "demo", "methods"]
 MAIN = [sys.executable, "-c", "from calibrant.cli import main; main()"]
 METRICS = ["accuracy", "ece", "brier", "nll"]
 PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
@@ -380,7 +380,7 @@ def test_demo_prints_a_table_and_the_next_step(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_demo_refuses_an_unknown_data_set() -> None:
-    assert "data set must be one of fashion-mnist-lenet5" in refuse("demo", "--dataset", "x")
+    assert "data set must be one of cifar10-lenet5" in refuse("demo", "--dataset", "x")
 
 
 def test_methods_are_the_registry() -> None:
@@ -460,3 +460,50 @@ def test_a_closed_pipe_is_quiet(option: str) -> None:
     done = subprocess.run([*MAIN, option], stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+# --- compare and streams ----------------------------------------------------------------------
+
+
+def test_compare_shows_methods_side_by_side(folder: Path) -> None:
+    text = succeed("compare", "val.npz", "val.npz", "--methods", "base,ts,irm")
+    assert all(word in text for word in ("base", "ts", "irm", "Classwise", "Fit (ms)"))
+    document = as_json("compare", "val.npz", "val.npz", "--methods", "base,ts")
+    assert [entry["method"] for entry in document["methods"]] == ["base", "ts"]
+    assert document["methods"][1]["nll"] < document["methods"][0]["nll"]
+
+
+def test_compare_takes_all_methods_that_fit_the_number_of_classes(folder: Path) -> None:
+    names = [entry["method"] for entry in as_json("compare", "val.npz", "val.npz")["methods"]]
+    assert set(names) == set(REGISTRY) - {"platt", "beta"}
+
+
+def test_compare_refuses_unknown_methods_and_mixed_kinds(folder: Path) -> None:
+    assert "got 'x'" in refuse("compare", "val.npz", "val.npz", "--methods", "ts,x")
+    data = np.load("val.npz")
+    np.savez("probs.npz", probs=softmax(data["logits"]), labels=data["labels"])
+    assert "probs.npz has probs" in refuse("compare", "val.npz", "probs.npz")
+
+
+def test_a_stream_of_files_is_judged_as_one(folder: Path) -> None:
+    data = np.load("val.npz")
+    np.savez("a.npz", logits=data["logits"][:100], labels=data["labels"][:100])
+    np.savez("b.npz", logits=data["logits"][100:], labels=data["labels"][100:])
+    whole = as_json("evaluate", "val.npz", "--calibrator", "ts.safetensors")
+    parts = as_json("evaluate", "a.npz", "b.npz", "--calibrator", "ts.safetensors")
+    assert (parts["rows"], parts["files"]) == (300, 2)
+    for kind in ("scores", "calibrated"):
+        for metric in METRICS:
+            assert parts[kind][metric] == pytest.approx(whole[kind][metric], abs=1e-9)
+    assert "2 files: 300 rows" in succeed("evaluate", "a.npz", "b.npz")
+    assert "--labels" in refuse("evaluate", "a.npz", "b.npz", "--labels", "labels.npy")
+
+
+def test_evaluate_shows_intervals_and_null_values(folder: Path) -> None:
+    text = succeed("evaluate", "val.npz")
+    assert "if calibrated" in text
+    assert "95% interval" in text
+    evaluation = as_json("evaluate", "val.npz")["evaluation"]
+    assert evaluation["ece"]["null"] > 0.0
+    quick = as_json("evaluate", "val.npz", "--resamples", "0")["evaluation"]
+    assert quick["ece"]["null"] is None

@@ -108,8 +108,9 @@ class AdaptiveTemperature(TemperatureMap):
     def _check_parameters(self) -> None:
         if self._loss_name() not in LOSSES:
             raise ValueError(f"loss must be one of {sorted(LOSSES)}, got {self.loss!r}")
-        if self.penalty != "auto" and not (
-            is_number(self.penalty) and 0.0 <= self.penalty < np.inf
+        strength = None if isinstance(self.penalty, str) else float(self.penalty)
+        if self.penalty != "auto" and (
+            not is_number(self.penalty) or strength is None or not 0.0 <= strength < np.inf
         ):
             raise ValueError(f"penalty must be 'auto' or at least 0, got {self.penalty!r}")
         if not isinstance(self.hidden, Sequence) or not all(_is_count(w) for w in self.hidden):
