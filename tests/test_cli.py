@@ -20,7 +20,7 @@ from calibrant import cli
 from calibrant.calibrators import REGISTRY
 from calibrant.scorefiles import read_scores
 
-COMMANDS = ["fit", "apply", "evaluate", "compare", "demo", "methods"]
+COMMANDS = ["fit", "apply", "evaluate", "compare", "export", "attach", "demo", "methods"]
 MAIN = [sys.executable, "-c", "from calibrant.cli import main; main()"]
 METRICS = ["accuracy", "ece", "brier", "nll"]
 PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
@@ -507,3 +507,16 @@ def test_evaluate_shows_intervals_and_null_values(folder: Path) -> None:
     assert evaluation["ece"]["null"] > 0.0
     quick = as_json("evaluate", "val.npz", "--resamples", "0")["evaluation"]
     assert quick["ece"]["null"] is None
+
+
+# --- ONNX -------------------------------------------------------------------------------------
+
+
+def test_export_and_attach_write_graphs(folder: Path) -> None:
+    assert "logits -> probabilities" in succeed("export", "ts.safetensors", "-o", "ts.onnx")
+    document = as_json(
+        "attach", "ts.onnx", "ts.safetensors", "-o", "b.onnx", "--logits-output", "probabilities"
+    )
+    assert document["file"] == "b.onnx"
+    assert Path("b.onnx").stat().st_size > 0
+    assert "logits_output" in refuse("attach", "ts.onnx", "ts.safetensors", "-o", "c.onnx")

@@ -409,6 +409,56 @@ def demo(
     )
 
 
+@app.command(
+    epilog=_examples(
+        "calibrant export pts.safetensors -o pts.onnx --classes 1000",
+        "calibrant export vector.safetensors -o vector.onnx --dtype float16",
+    )
+)
+def export(
+    calibrator: CalibratorFile,
+    output: Output,
+    classes: Annotated[
+        int | None,
+        typer.Option(min=2, help="Classes of the graph; left out: those of the fit."),
+    ] = None,
+    dtype: Annotated[
+        Literal["float32", "float16", "float64"], typer.Option(help="Of the graph's scores.")
+    ] = "float32",
+    as_json: AsJson = False,
+) -> None:
+    """Write a calibrator as an ONNX graph: scores in, probabilities out."""
+    from calibrant import onnx
+
+    _check_not_same(output, calibrator)
+    method = calibrant.load(calibrator)
+    names = onnx.export(method, output, num_classes=classes or method.n_classes_, dtype=dtype)
+    _print_graph(names, output, as_json)
+
+
+@app.command(
+    epilog=_examples(
+        "calibrant attach model.onnx pts.safetensors -o calibrated.onnx",
+        "calibrant attach model.onnx pts.safetensors -o calibrated.onnx --logits-output logits",
+    )
+)
+def attach(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX model.")],
+    calibrator: CalibratorFile,
+    output: Output,
+    logits_output: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The model's output that holds the scores.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Append a calibrator to an ONNX model."""
+    from calibrant import onnx
+
+    _check_not_same(output, model, calibrator)
+    names = onnx.attach(model, calibrant.load(calibrator), output, logits_output)
+    _print_graph(names, output, as_json)
+
+
 @app.command(epilog=_examples("calibrant methods", "calibrant methods --json"))
 def methods(as_json: AsJson = False) -> None:
     """List the methods."""
@@ -647,6 +697,13 @@ def _print_fit(summary: dict[str, Any]) -> None:
         typer.echo(f"note    not converged: {info.get('message', 'no reason given')}")
     typer.echo(f"time    {summary['seconds']:.2f} s")
     typer.echo(f"file    {summary['file']}")
+
+
+def _print_graph(names: Any, output: Path, as_json: bool) -> None:
+    if as_json:
+        _print_json({"file": str(output), "input": names.input, "outputs": list(names.outputs)})
+    else:
+        typer.echo(f"wrote {output}: {names.input} -> {', '.join(names.outputs)}")
 
 
 def _print_table(table: Table) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 from calibrant.calibrators._base import Calibrator, TemperatureCalibrator, TemperatureMap
 from calibrant.calibrators.bbq import BayesianBinning
 from calibrant.calibrators.beta import BetaCalibration
+from calibrant.calibrators.diag import DiagonalOrderPreserving
+from calibrant.calibrators.dirichlet import DirichletCalibration
 from calibrant.calibrators.ensemble import EnsembleTemperatureScaling
 from calibrant.calibrators.histogram import HistogramBinning
 from calibrant.calibrators.hts import EntropyTemperatureScaling
@@ -14,13 +16,16 @@ from calibrant.calibrators.irm import MultiClassIsotonic
 from calibrant.calibrators.irova import IsotonicOneVsAll
 from calibrant.calibrators.irova_ts import IsotonicOneVsAllTS
 from calibrant.calibrators.linear import LinearPTS
+from calibrant.calibrators.matrix import MatrixScaling
 from calibrant.calibrators.parameterized import ParameterizedTemperatureScaling
 from calibrant.calibrators.pbmc import PlattBinner
 from calibrant.calibrators.platt import PlattScaling
 from calibrant.calibrators.smart import MarginTemperatureScaling
 from calibrant.calibrators.spline import SplineCalibration
+from calibrant.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.calibrators.temperature import TemperatureScaling
 from calibrant.calibrators.uncalibrated import Uncalibrated
+from calibrant.calibrators.vector import VectorScaling
 
 REGISTRY: dict[str, type[Calibrator]] = {
     "base": Uncalibrated,
@@ -37,6 +42,12 @@ REGISTRY: dict[str, type[Calibrator]] = {
     "histogram": HistogramBinning,
     "bbq": BayesianBinning,
     "spline": SplineCalibration,
+    "vector": VectorScaling,
+    "matrix": MatrixScaling,
+    "dirichlet": DirichletCalibration,
+    "svs": StructuredVectorScaling,
+    "sms": StructuredMatrixScaling,
+    "diag": DiagonalOrderPreserving,
     "platt": PlattScaling,
     "beta": BetaCalibration,
 }
@@ -60,6 +71,8 @@ __all__ = [
     "BayesianBinning",
     "BetaCalibration",
     "Calibrator",
+    "DiagonalOrderPreserving",
+    "DirichletCalibration",
     "EnsembleTemperatureScaling",
     "EntropyTemperatureScaling",
     "HistogramBinning",
@@ -67,14 +80,18 @@ __all__ = [
     "IsotonicOneVsAllTS",
     "LinearPTS",
     "MarginTemperatureScaling",
+    "MatrixScaling",
     "MultiClassIsotonic",
     "ParameterizedTemperatureScaling",
     "PlattBinner",
     "PlattScaling",
     "SplineCalibration",
+    "StructuredMatrixScaling",
+    "StructuredVectorScaling",
     "TemperatureCalibrator",
     "TemperatureMap",
     "TemperatureScaling",
     "Uncalibrated",
+    "VectorScaling",
     "calibrator",
 ]

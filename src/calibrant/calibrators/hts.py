@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
 from calibrant._arrays import Array, InputKind
-from calibrant._numerics import log_softmax
+from calibrant._numerics import scaled_gaps
 from calibrant.calibrators._adaptive import DEFAULT_LOSS, AdaptiveTemperature
 from calibrant.profile import TemperatureProfile
 
@@ -42,11 +43,20 @@ class EntropyTemperatureScaling(AdaptiveTemperature):
         return np.log(np.maximum(share, SMALLEST_ENTROPY))[:, None]
 
     def _inputs(self, logits: Array) -> Array:
+        # log1p over the classes beside the top one: of a sure row little is left after 1 - p
         xp = array_namespace(logits)
-        log_p = log_softmax(logits)
-        finite = xp.isfinite(log_p)
-        safe = xp.where(finite, log_p, xp.zeros_like(log_p))
-        entropy = -xp.sum(xp.exp(safe) * safe, axis=1)
+        gaps = scaled_gaps(logits, 1.0)
+        finite = xp.isfinite(gaps)
+        safe = xp.where(finite, gaps, xp.zeros_like(gaps))
+        weight = xp.where(finite, xp.exp(safe), xp.zeros_like(gaps))
+        columns = xp.arange(logits.shape[1], **_place(logits))
+        top = columns[None, :] == xp.argmax(gaps, axis=1, keepdims=True)
+        rest = xp.sum(xp.where(top, xp.zeros_like(weight), weight), axis=1)
+        entropy = xp.log1p(rest) - xp.sum(weight * safe, axis=1) / (1.0 + rest)
         classes = xp.sum(xp.astype(finite, logits.dtype), axis=1)
         highest = xp.log(xp.clip(classes, min=2.0))
         return xp.log(xp.clip(entropy / highest, min=SMALLEST_ENTROPY))[:, None]
+
+
+def _place(array: Array) -> dict[str, Any]:
+    return {} if is_numpy_array(array) else {"device": array.device}

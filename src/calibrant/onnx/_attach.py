@@ -1,0 +1,169 @@
+"""A calibrator at the end of somebody's ONNX model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant._plan import Plan
+from calibrant.calibrators import Calibrator
+from calibrant.onnx._builder import OLDEST_OPSET, GraphBuilder, need_onnx
+from calibrant.onnx._files import output_info, write
+from calibrant.onnx._formulas import GraphNames, emit, has_temperature, plan_for_graph
+
+FLOATS = ("float32", "float16", "float64")
+
+
+def attach(
+    model_path: str | os.PathLike[str],
+    calibrator: Calibrator,
+    out_path: str | os.PathLike[str],
+    logits_output: str | None = None,
+) -> GraphNames:
+    """Append a fitted calibrator to an ONNX model and return the names of what was added.
+
+    ``logits_output`` is the tensor with the logits (.., classes): an output of the model or any
+    tensor inside it, such as the input of its own softmax; it may be left out where the model has
+    one output. All outputs of the model stay; ``probabilities``, ``confidence`` and, where the
+    method has one, ``temperature`` are added, in the float of the logits. Where the model uses one
+    of these names already, all three begin with ``calibrated_``.
+    """
+    onnx = need_onnx()
+    model = _load(model_path)
+    imports = _default_opset(model)
+    if imports.version < OLDEST_OPSET:
+        converter = need_onnx("onnx.version_converter")
+        model = converter.convert_version(model, OLDEST_OPSET)
+        imports = _default_opset(model)
+    shapes = need_onnx("onnx.shape_inference").infer_shapes(model)
+    logits = _logits(shapes.graph, logits_output)
+    classes = logits.shape[-1] if logits.shape else None
+    plan = plan_for_graph(calibrator, classes if isinstance(classes, int) else None)
+    taken = set(_names(model.graph))
+    names = _free_names(plan, logits.name, taken)
+    graph = GraphBuilder(imports.version, _free_prefix(taken))
+    emit(graph, plan, logits.dtype, names)
+    model.graph.node.extend(graph.nodes)
+    model.graph.initializer.extend(graph.initializers)
+    model.graph.output.extend(_declared(names, logits))
+    lowest = onnx.helper.find_min_ir_version_for(list(model.opset_import))
+    model.ir_version = max(model.ir_version, lowest)
+    external = _external(model)
+    if external:
+        loader = need_onnx("onnx.external_data_helper")
+        loader.load_external_data_for_model(model, os.fspath(Path(model_path).parent))
+    write(model, out_path, external)
+    return names
+
+
+@dataclass(frozen=True)
+class _Logits:
+    """The tensor that the calibrator reads."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: list[Any] | None  # None: not even the number of dimensions is known
+
+    @property
+    def element_type(self) -> int:
+        return int(need_onnx("onnx.helper").np_dtype_to_tensor_dtype(self.dtype))
+
+
+def _load(path: str | os.PathLike[str]) -> Any:
+    """The model without the weights that lie in other files: they are needed only to write it."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {os.fspath(path)}")
+    errors = need_onnx("google.protobuf.message")
+    try:
+        return need_onnx().load(os.fspath(path), load_external_data=False)
+    except errors.DecodeError as error:
+        raise ValueError(f"{os.fspath(path)} is not an ONNX model: {error}") from None
+
+
+def _default_opset(model: Any) -> Any:
+    for entry in model.opset_import:
+        if entry.domain in ("", "ai.onnx"):
+            return entry
+    added = model.opset_import.add()
+    added.domain, added.version = "", OLDEST_OPSET
+    return added
+
+
+def _logits(graph: Any, name: str | None) -> _Logits:
+    """The named tensor, or the only output."""
+    outputs = [output.name for output in graph.output]
+    if name is None and len(outputs) != 1:
+        raise ValueError(f"the model has the outputs {outputs}: say which one with logits_output")
+    name = outputs[0] if name is None else name
+    for info in (*graph.output, *graph.value_info, *graph.input):
+        if info.name == name:
+            return _typed(info)
+    inside = {output for node in graph.node for output in node.output}
+    if name in inside:
+        raise ValueError(f"the type of the tensor {name!r} cannot be inferred from the model")
+    raise ValueError(f"the model has no tensor {name!r}; its outputs are {outputs}")
+
+
+def _typed(info: Any) -> _Logits:
+    helper = need_onnx("onnx.helper")
+    tensor = info.type.tensor_type
+    kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type) if tensor.elem_type else None
+    if kind is None or kind.name not in FLOATS:
+        raise TypeError(f"logits must be one of {', '.join(FLOATS)}, {info.name!r} is {kind}")
+    if not tensor.HasField("shape"):
+        return _Logits(info.name, kind, None)
+    return _Logits(info.name, kind, [_size(size) for size in tensor.shape.dim])
+
+
+def _size(dimension: Any) -> int | str | None:
+    if dimension.HasField("dim_value"):
+        return int(dimension.dim_value)
+    return str(dimension.dim_param) or None
+
+
+def _names(graph: Any) -> Iterator[str]:
+    """All names of a graph and of the graphs inside it."""
+    for info in (*graph.input, *graph.output, *graph.initializer):
+        yield info.name
+    for node in graph.node:
+        yield from (node.name, *node.output)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _names(inner)
+
+
+def _free_prefix(taken: set[str]) -> str:
+    number = 0
+    while any(name.startswith(prefix := f"calibrant{number or ''}/") for name in taken):
+        number += 1
+    return prefix
+
+
+def _free_names(plan: Plan, logits: str, taken: set[str]) -> GraphNames:
+    wanted = ["probabilities", "confidence", "temperature"]
+    lead, number = "", 0
+    while any(lead + name in taken for name in wanted):
+        number += 1
+        lead = "calibrated_" if number == 1 else f"calibrated{number}_"
+    probabilities, confidence, temperature = (lead + name for name in wanted)
+    return GraphNames(
+        logits, probabilities, confidence, temperature if has_temperature(plan) else None
+    )
+
+
+def _declared(names: GraphNames, logits: _Logits) -> list[Any]:
+    rows = None if logits.shape is None else logits.shape[:-1]
+    return [
+        output_info(name, logits.element_type, logits.shape if place == 0 else rows)
+        for place, name in enumerate(names.outputs)
+    ]
+
+
+def _external(model: Any) -> bool:
+    external = need_onnx("onnx").TensorProto.EXTERNAL
+    return any(tensor.data_location == external for tensor in model.graph.initializer)

@@ -1,0 +1,224 @@
+"""Writing ONNX nodes as if they were NumPy: tensors with operators, all along the last axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+OLDEST_OPSET = 13  # of the operators used here
+AXES_ARE_INPUTS = 18  # since this opset, for ReduceMax and ReduceMin
+
+
+def need_onnx(module: str = "onnx") -> Any:
+    """A module of the onnx package, or an error that says how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError('calibrant.onnx needs onnx: pip install "calibrant[onnx]"') from error
+
+
+class GraphBuilder:
+    """The nodes and constants of a graph under construction; every name begins with a prefix."""
+
+    def __init__(self, opset: int, prefix: str = "") -> None:
+        self.opset, self.prefix = opset, prefix
+        self.nodes: list[Any] = []
+        self.initializers: list[Any] = []
+        self._numbers: dict[tuple[str, Any], Tensor] = {}
+
+    def node(
+        self, kind: str, inputs: Sequence[str], output: str | None = None, **attributes: Any
+    ) -> str:
+        """Append a node and return the name of its (first) output."""
+        name = f"{self.prefix}{kind}_{len(self.nodes)}"
+        outputs = [output or name, f"{name}_indices"] if kind == "TopK" else [output or name]
+        make_node = need_onnx("onnx.helper").make_node
+        self.nodes.append(make_node(kind, list(inputs), outputs, name=name, **attributes))
+        return outputs[0]
+
+    def constant(self, values: Any, dtype: DTypeLike) -> Tensor:
+        """A constant array."""
+        array = np.ascontiguousarray(values, dtype)
+        array = array.reshape(np.shape(values))  # ascontiguousarray makes numbers 1-D
+        name = f"{self.prefix}constant_{len(self.initializers)}"
+        self.initializers.append(need_onnx("onnx.numpy_helper").from_array(array, name))
+        return Tensor(self, name, array.dtype)
+
+    def number(self, value: float, dtype: DTypeLike) -> Tensor:
+        """A constant number; the same one is stored once."""
+        key = (np.dtype(dtype).name, value)
+        if key not in self._numbers:
+            self._numbers[key] = self.constant(np.array(value, dtype), dtype)
+        return self._numbers[key]
+
+    def tensor(self, name: str, dtype: DTypeLike) -> Tensor:
+        """A tensor that comes from outside."""
+        return Tensor(self, name, np.dtype(dtype))
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value in a graph. Operators append nodes; numbers become constants of its own dtype."""
+
+    graph: GraphBuilder
+    name: str
+    dtype: np.dtype[Any]
+
+    def apply(
+        self, kind: str, *others: Tensor | float, dtype: DTypeLike | None = None, **attributes: Any
+    ) -> Tensor:
+        """An operator with this tensor as its first input."""
+        names = [self.name, *(self._lift(other).name for other in others)]
+        result = self.dtype if dtype is None else np.dtype(dtype)
+        return Tensor(self.graph, self.graph.node(kind, names, **attributes), result)
+
+    def _lift(self, other: Tensor | float) -> Tensor:
+        return other if isinstance(other, Tensor) else self.graph.number(other, self.dtype)
+
+    def __add__(self, other: Tensor | float) -> Tensor:
+        return self.apply("Add", other)
+
+    def __sub__(self, other: Tensor | float) -> Tensor:
+        return self.apply("Sub", other)
+
+    def __mul__(self, other: Tensor | float) -> Tensor:
+        return self.apply("Mul", other)
+
+    def __truediv__(self, other: Tensor | float) -> Tensor:
+        return self.apply("Div", other)
+
+    def __rsub__(self, other: float) -> Tensor:
+        return self._lift(other) - self
+
+    def __rmul__(self, other: float) -> Tensor:
+        return self * other
+
+    def __rtruediv__(self, other: float) -> Tensor:
+        return self._lift(other) / self
+
+    def __neg__(self) -> Tensor:
+        return self.apply("Neg")
+
+    def __lt__(self, other: Tensor | float) -> Tensor:
+        return self.apply("Less", other, dtype=bool)
+
+    def __le__(self, other: Tensor | float) -> Tensor:
+        return self.apply("LessOrEqual", other, dtype=bool)
+
+    def __gt__(self, other: Tensor | float) -> Tensor:
+        return self.apply("Greater", other, dtype=bool)
+
+    def __ge__(self, other: Tensor | float) -> Tensor:
+        return self.apply("GreaterOrEqual", other, dtype=bool)
+
+    def __and__(self, other: Tensor) -> Tensor:
+        return self.apply("And", other)
+
+    def __matmul__(self, other: Tensor) -> Tensor:
+        return self.apply("MatMul", other)
+
+    def same_as(self, other: Tensor | float) -> Tensor:
+        """Elementwise equality (``==`` compares the Python objects)."""
+        return self.apply("Equal", other, dtype=bool)
+
+    def exp(self) -> Tensor:
+        """Elementwise."""
+        return self.apply("Exp")
+
+    def log(self) -> Tensor:
+        """Elementwise."""
+        return self.apply("Log")
+
+    def at_least(self, other: Tensor | float) -> Tensor:
+        """The elementwise maximum."""
+        return self.apply("Max", other)
+
+    def at_most(self, other: Tensor | float) -> Tensor:
+        """The elementwise minimum."""
+        return self.apply("Min", other)
+
+    def max(self) -> Tensor:
+        """The largest value of each row, (.., 1)."""
+        return self._reduce("ReduceMax")
+
+    def min(self) -> Tensor:
+        """The smallest value of each row, (.., 1)."""
+        return self._reduce("ReduceMin")
+
+    def sum(self) -> Tensor:
+        """The sum of each row, (.., 1)."""
+        return self.apply("ReduceSum", self._last_axis(), keepdims=1)
+
+    def _reduce(self, kind: str) -> Tensor:
+        if self.graph.opset < AXES_ARE_INPUTS:
+            return self.apply(kind, axes=[-1], keepdims=1)
+        return self.apply(kind, self._last_axis(), keepdims=1)
+
+    def _last_axis(self) -> Tensor:
+        return self.graph.constant([-1], np.int64)
+
+    def arg_max(self) -> Tensor:
+        """The first index of each row's largest value, (.., 1)."""
+        return self.apply("ArgMax", axis=-1, keepdims=1, dtype=np.int64)
+
+    def softmax(self) -> Tensor:
+        """Of each row."""
+        return self.apply("Softmax", axis=-1)
+
+    def top(self, k: int) -> Tensor:
+        """The k largest values of each row in decreasing order."""
+        return self.apply("TopK", self.graph.constant([k], np.int64), axis=-1)
+
+    def columns(self, start: int, stop: int) -> Tensor:
+        """``x[..., start:stop]``."""
+        ends = [self.graph.constant([value], np.int64) for value in (start, stop, -1)]
+        return self.apply("Slice", *ends)
+
+    def concat(self, other: Tensor) -> Tensor:
+        """Columns side by side."""
+        return self.apply("Concat", other, axis=-1)
+
+    def gather(self, index: Tensor) -> Tensor:
+        """Elements of a one-dimensional table by their places."""
+        return self.apply("Gather", index, axis=0)
+
+    def pick(self, index: Tensor) -> Tensor:
+        """The element of each row at its index (.., 1)."""
+        return self.apply("GatherElements", index, axis=-1)
+
+    def cast(self, dtype: DTypeLike) -> Tensor:
+        """The same values in another type."""
+        kind = np.dtype(dtype)
+        if kind == self.dtype:
+            return self
+        code = need_onnx("onnx.helper").np_dtype_to_tensor_dtype(kind)
+        return self.apply("Cast", to=code, dtype=kind)
+
+    def drop_last_axis(self) -> Tensor:
+        """(.., 1) -> (..)."""
+        return self.apply("Squeeze", self._last_axis())
+
+    def filled_like(self, value: float) -> Tensor:
+        """The same shape, one number everywhere."""
+        shape = self.apply("Shape", dtype=np.int64)
+        fill = need_onnx("onnx.numpy_helper").from_array(np.array([value], self.dtype))
+        return shape.apply("ConstantOfShape", value=fill, dtype=self.dtype)
+
+    def named(self, name: str) -> None:
+        """Give the value its final name, as an output of the graph."""
+        self.graph.node("Identity", [self.name], output=name)
+
+
+def where(condition: Tensor, yes: Tensor, no: Tensor | float) -> Tensor:
+    """``yes`` where the condition holds, else ``no``."""
+    return condition.apply("Where", yes, yes._lift(no), dtype=yes.dtype)
+
+
+def is_masked(logits: Tensor) -> Tensor:
+    """Where a class is masked, that is -inf."""
+    return logits.same_as(-np.inf)
