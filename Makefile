@@ -29,10 +29,10 @@ demo: $(READY)  ## calibrate real logits and compare the methods
 	@$(BIN)/calibrant demo
 
 test: $(READY)  ## run all tests but the slow ones
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-all: $(READY)  ## run all tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto
 
 check: $(READY)  ## format, lint, types, import contract
 	$(BIN)/ruff format --check

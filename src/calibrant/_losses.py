@@ -42,6 +42,12 @@ class ProfileLoss:
         self.label_gap = np.asarray(profile.label_gap, np.float64)
         self.all_rows = np.arange(len(profile))
         self.shares: NDArray[np.float64] = profile.weight / profile.weight.sum()
+        # Whole weights count repeated rows; others only say how much a row matters.
+        whole = bool(np.all(profile.weight == np.floor(profile.weight)))
+        copies = np.maximum(profile.weight, 1.0) if whole else np.ones(len(profile))
+        self.copy_share: NDArray[np.float64] = self.shares / copies
+        #: The effective number of rows: the sum of whole weights, else (sum w)^2 / sum w^2.
+        self.effective_rows = 1.0 / float(self.shares @ self.copy_share)
 
     def rows(self, log_b: NDArray[np.float64], index: NDArray[np.intp] | None = None) -> RowLoss:
         """The loss at one inverse temperature a row, for all rows or those in ``index``."""

@@ -75,7 +75,7 @@ class TemperatureProfile:
     >>> import numpy as np
     >>> profile = TemperatureProfile.from_logits([[2.0, 0.0, 1.0], [0.0, 3.0, 0.5]], [0, 2])
     >>> round(profile.nll(1.0), 6)
-    1.518694
+    1.515739
     """
 
     def __init__(self, *, top_k: int = DEFAULT_TOP_K, scale: float = 1.0) -> None:

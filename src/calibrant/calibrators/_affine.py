@@ -210,6 +210,7 @@ def _minimise(
         np.zeros(loss.size),
         iterations=iterations,
         tolerance=NARROW_TOLERANCE if narrow else TOLERANCE,
+        threads=None if narrow and loss.full else 1,
         progress=report,
     )
     return replace(minimum, x=unit * minimum.x)

@@ -70,6 +70,9 @@ class AffineCalibrator(LogitCalibrator):
         self, logits: NDArray[np.float64], labels: NDArray[np.int64], weight: NDArray[np.float64]
     ) -> None:
         self._check_parameters()
+        present = weight > 0.0
+        if not present.all():
+            logits, labels, weight = logits[present], labels[present], weight[present]
         start = fitted_temperature(logits, labels, weight, self._method)
         self.temperature_ = start.temperature_
         self._before_features(effective_rows(weight))

@@ -63,8 +63,8 @@ def temperature(raw: Any, base: float, xp: Any) -> Any:
 class _Member:
     """One network's penalised problem on the rows of a profile.
 
-    A penalty of p counts as p rows of the sum of squares: p / n times it beside the mean loss,
-    n = 1 / sum(shares^2) being the effective number of rows.
+    A penalty of p counts as p rows of the sum of squares: p / n times it beside the mean loss, n
+    being the effective number of rows.
     """
 
     loss: ProfileLoss
@@ -119,7 +119,7 @@ class _Member:
         """Parameters and leave-one-out values of log(T / T0) at every penalty."""
         flat, result = self.anchor, []
         for penalty in penalties:
-            pull = self.penalised * (penalty * float(self.loss.shares @ self.loss.shares))
+            pull = self.penalised * (penalty / self.loss.effective_rows)
             flat = damped_newton(
                 lambda x, pull=pull: self.value(x, pull),  # type: ignore[misc]
                 lambda x, pull=pull: self.model(x, pull),  # type: ignore[misc]
@@ -136,7 +136,7 @@ class _Member:
         shifts = []
         for chunk in self.chunks():
             jacobian, slope, curvature = self.rows(flat, chunk)
-            leverage = self.loss.shares[chunk] * np.vecdot(jacobian @ inverse, jacobian)
+            leverage = self.loss.copy_share[chunk] * np.vecdot(jacobian @ inverse, jacobian)
             shifts.append(leverage * slope / np.maximum(1.0 - leverage * curvature, 0.05))
         return self.link(self.output(flat) + np.concatenate(shifts))[0]
 
@@ -245,8 +245,7 @@ def _choose(
     The identity is taken only with few rows, and where it is the best itself.
     """
     scores = [float(problem.shares @ c.left_out) for c in candidates]
-    few_rows = 1.0 / float(problem.shares @ problem.shares) <= IDENTITY_ROWS
-    first = IDENTITY if few_rows else SCALING
+    first = IDENTITY if problem.effective_rows <= IDENTITY_ROWS else SCALING
     best = first + int(np.argmin(scores[first:]))
     errors = [_standard_error(problem, c.left_out - candidates[best].left_out) for c in candidates]
     rows = list(zip(candidates, scores, errors, strict=True))
@@ -266,14 +265,14 @@ def _scaling_left_out(problem: ProfileLoss, base: float) -> Vector:
     log_b = np.full(len(problem.all_rows), -np.log(base))
     row = problem.rows(log_b)
     curvature = np.maximum(row.curvature, 0.0)
-    leverage = problem.shares / max(float(problem.shares @ curvature), 1e-12)
+    leverage = problem.copy_share / max(float(problem.shares @ curvature), 1e-12)
     shift = leverage * row.slope / np.maximum(1.0 - leverage * curvature, 0.05)
     return problem.rows(log_b + np.clip(shift, -RANGE, RANGE)).value
 
 
 def _standard_error(problem: ProfileLoss, difference: Vector) -> float:
     mean = problem.shares @ difference
-    return float(np.sqrt(problem.shares**2 @ (difference - mean) ** 2))
+    return float(np.sqrt(problem.shares * problem.copy_share @ (difference - mean) ** 2))
 
 
 def _stacked(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 Progress = Callable[[int, int], None]  # (iterations done, iterations allowed)
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
@@ -52,12 +53,15 @@ def lbfgs(
     iterations: int,
     tolerance: float,
     memory: int = 10,
+    threads: int | None = 1,
     progress: Progress | None = None,
 ) -> Minimum:
     """Minimise from ``start``; never ends above it.
 
     Ends when one iteration gains less than ``tolerance`` (of the value, or absolutely below 1).
     A line search that finds no lower point means that rounding is all that is left to win.
+    ``threads`` of the matrix products, None for all: where they are small, threads that wait for
+    each other cost far more than they save, and one thread rounds the same way everywhere.
     """
     seen = _BestSoFar(objective)
     done = 0
@@ -77,7 +81,8 @@ def lbfgs(
         "maxls": 30,
     }
     search: Any = minimize  # its type stubs know no objective that is an object
-    result = search(seen, start, jac=True, method="L-BFGS-B", callback=count, options=options)
+    with threadpool_limits(limits=threads, user_api="blas"):
+        result = search(seen, start, jac=True, method="L-BFGS-B", callback=count, options=options)
     if seen.x is None:
         return Minimum(start, np.inf, done, False, "the loss is not finite at the start")
     if result.status == _AT_LIMIT:

@@ -8,7 +8,7 @@ from calibrant.calibrators.matrix import MatrixScaling
 
 
 class DirichletCalibration(MatrixScaling):
-    """softmax(log p W + b): matrix scaling of log-probabilities. May change the predicted class.
+    """softmax(log p W + b): matrix scaling of log-probabilities. Does not preserve accuracy.
 
     The linear form of Dirichlet calibration: the class posteriors that follow when the predicted
     probabilities of each true class have a Dirichlet distribution. Log-probabilities do not change

@@ -13,7 +13,7 @@ from calibrant.calibrators._affine_map import AffineCalibrator, Strength, diagon
 
 
 class MatrixScaling(AffineCalibrator):
-    """softmax(z W + b): every class reads every logit. May change the predicted class.
+    """softmax(z W + b): every class reads every logit. Does not preserve accuracy.
 
     Fitted by the mean NLL from temperature scaling (W = I/T, b = 0). Without penalties its C^2
     parameters overfit badly for more than a few classes, so three parts are pulled to the start:

@@ -15,7 +15,7 @@ from calibrant.calibrators._affine_map import AffineCalibrator
 
 
 class StructuredVectorScaling(AffineCalibrator):
-    """softmax(v * u + b) of smoothed log-probabilities u. May change the predicted class.
+    """softmax(v * u + b) of smoothed log-probabilities u. Does not preserve accuracy.
 
     u = log((1 - e) softmax(z / T) + e / C), with T of temperature scaling, e = 1 / (n + 1) and
     n rows to fit on: never below log(e / C), however wrong a single row is. The mean NLL is
@@ -76,7 +76,7 @@ class StructuredVectorScaling(AffineCalibrator):
 
 
 class StructuredMatrixScaling(StructuredVectorScaling):
-    """softmax(u W + b) of smoothed log-probabilities u. May change the predicted class.
+    """softmax(u W + b) of smoothed log-probabilities u. Does not preserve accuracy.
 
     ``StructuredVectorScaling`` with a full matrix, whose off-diagonal entries are penalised by
     C (C - 1) / n; see there for u, the other penalties and the parameters. The entry (c, k) of

@@ -24,7 +24,7 @@ class TemperatureScaling(TemperatureMap):
 
     >>> ts = TemperatureScaling().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
     >>> round(ts.temperature_, 2)
-    6.02
+    12.37
     """
 
     _state = ("temperature_",)

@@ -11,7 +11,7 @@ from calibrant.calibrators._affine_map import AffineCalibrator, Strength, diagon
 
 
 class VectorScaling(AffineCalibrator):
-    """softmax(v * z + b): a slope and an intercept for each class. May change the predicted class.
+    """softmax(v * z + b): a slope and an intercept for each class. Does not preserve accuracy.
 
     Fitted by the mean NLL from temperature scaling (v = 1/T, b = 0), with penalties on the
     relative change of the slopes, T v - 1, and on the intercepts.

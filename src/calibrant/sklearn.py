@@ -1,0 +1,570 @@
+"""A scikit-learn classifier whose probabilities are calibrated: ``CalibratedClassifier``.
+
+Here ``sklearn`` is always scikit-learn itself: imports are absolute. Nothing in calibrant imports
+this module; a user does, by name.
+"""
+# ruff: noqa: N803 - features are called X, as everywhere in scikit-learn
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import check_cv
+from sklearn.utils import (
+    Tags,
+    _safe_indexing,
+    check_random_state,
+    column_or_1d,
+    get_tags,
+    indexable,
+)
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from calibrant._arrays import as_weights
+from calibrant._errors import CalibrationWarning
+from calibrant.calibrators import REGISTRY, Calibrator, calibrator
+from calibrant.calibrators._two_class import TwoClassCalibrator
+
+ResponseMethod = Literal["auto", "decision_function", "predict_log_proba", "predict_proba"]
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]  # class indices
+Split = tuple[Any, Any]  # the rows to train on and the rows held out
+
+#: Smaller probabilities count as this one. A forest says 0 where it has no vote, naive Bayes 1e-200
+#: where it is merely wrong: one temperature serves neither unless the tails are cut (and no
+#: temperature explains a label on a logit of -inf). scikit-learn adds the same number.
+SMALLEST_PROBABILITY = 1e-12
+
+
+class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier with calibrated probabilities.
+
+    Parameters
+    ----------
+    estimator
+        The classifier; None is ``LogisticRegression(max_iter=1000)``. A fitted one is wrapped in
+        scikit-learn's ``FrozenEstimator``: it stays as it is, all rows given to ``fit`` calibrate
+        it (they must not be its training rows), and ``cv`` and ``ensemble`` do not matter.
+    method
+        The calibrator: its acronym (``"pts"``, ``"ts"``, ``"ets"``, ..: the keys of
+        ``calibrant.calibrators.REGISTRY``) or an unfitted one that reads logits, which is cloned.
+    cv
+        The folds: a number, a splitter, or an iterable of (train, test) indices, as everywhere in
+        scikit-learn. ``"prefit"`` is short for a ``FrozenEstimator``; only the latter survives
+        ``clone``, and so ``GridSearchCV``.
+    ensemble
+        True: every fold gives a classifier, fitted on the other folds, and a calibrator, fitted on
+        this one; their probabilities are averaged. False: one calibrator, fitted on the scores
+        that all rows get while they are held out, for one classifier, fitted on all rows.
+    response_method
+        Where the logits come from: ``"decision_function"`` (a binary margin s means the logits
+        (0, s)), ``"predict_log_proba"``, or the logarithm of ``"predict_proba"``, these two less
+        their row means. ``"auto"`` is the decision function where there is one that gives one
+        score a class or a binary margin, else ``"predict_proba"``. Not named ``score``: that is a
+        method of every classifier.
+    n_jobs
+        How many folds are fitted at once, by joblib.
+    random_state
+        A seed for everything inside, classifier or calibrator, whose own ``random_state`` is None.
+        None leaves all of them as they are.
+
+    Attributes
+    ----------
+    classes_
+        The labels, in the order of the columns. Those of a frozen classifier are its own.
+    response_method_
+        The one in use.
+    calibrated_classifiers_
+        The fitted pairs, each with an ``estimator`` and a ``calibrator``: one a fold, or one.
+    n_features_in_, feature_names_in_
+        Those of the first pair's classifier, where it has them.
+
+    Notes
+    -----
+    Probabilities below 1e-12 count as 1e-12, so that a label may lie on a probability of 0. From
+    ``predict_log_proba`` and ``decision_function`` only -inf is raised: to the row's largest score
+    plus log(1e-12), or to its smallest finite one where that is lower. A class that a fold's
+    classifier has never seen is scored as far below the row's smallest score as that is below the
+    largest, and at least 1 below it.
+
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.metrics import log_loss
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_digits(return_X_y=True)
+    >>> plain = GaussianNB().fit(X[:900], y[:900])
+    >>> model = CalibratedClassifier(GaussianNB(), "ts", cv=3).fit(X[:900], y[:900])
+    >>> model.response_method_
+    'predict_proba'
+    >>> log_loss(y[900:], model.predict_proba(X[900:])) < 1.0
+    True
+    >>> log_loss(y[900:], plain.predict_proba(X[900:])) > 3.0
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        method: str | Calibrator = "pts",
+        *,
+        cv: Any = 5,
+        ensemble: bool = True,
+        response_method: ResponseMethod = "auto",
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.cv = cv
+        self.ensemble = ensemble
+        self.response_method = response_method
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # --- fitting ---
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
+        """Fit the classifiers and their calibrators; returns self.
+
+        ``sample_weight`` weighs the rows where the calibrators are fitted and, if the classifier
+        takes weights, where it is. ``fit_params`` go to the classifier's ``fit``; those with one
+        entry a row are split with the rows.
+        """
+        self._check_parameters()
+        check_classification_targets(y)
+        X, y = indexable(X, y)
+        labels = column_or_1d(y, warn=True)
+        estimator = self._resolved_estimator()
+        weight = _checked_weight(sample_weight, len(labels))
+        fit_params, split_params = self._route(estimator, weight, fit_params)
+        self.classes_ = _classes(estimator, labels)
+        self._check_class_count(len(self.classes_))
+        rows = _Rows(X, labels, _positions(labels, self.classes_), weight, fit_params)
+        if isinstance(estimator, FrozenEstimator):
+            pairs = self._fit_frozen(estimator, rows)
+        else:
+            cv = check_cv(self.cv, labels, classifier=True)
+            splits = list(cv.split(X, labels, **split_params))
+            fit_folds = self._fit_ensemble if self.ensemble else self._fit_pooled
+            pairs = fit_folds(estimator, rows, splits)
+        self.response_method_ = _same_response(pairs)
+        self.calibrated_classifiers_ = pairs
+        return self
+
+    def _fit_frozen(self, estimator: Any, rows: _Rows) -> list[CalibratedPair]:
+        scored = _score(estimator, rows, self._reader())
+        return [_calibrate(scored, _fresh(_prototype(self.method), self._seeds()))]
+
+    def _fit_ensemble(
+        self, estimator: Any, rows: _Rows, splits: Sequence[Split]
+    ) -> list[CalibratedPair]:
+        smallest = min(len(test) for _, test in splits)
+        if smallest < 2:
+            raise ValueError(
+                "ensemble=True fits a calibrator on the held-out rows of each fold: they must be "
+                f"at least 2, got {smallest}. Use fewer folds or ensemble=False"
+            )
+        reader, method, seeds = self._reader(), _prototype(self.method), self._seeds()
+        return self._parallel(
+            delayed(_fit_pair)(_fresh(estimator, seeds), _fresh(method, seeds), rows, split, reader)
+            for split in splits
+        )
+
+    def _fit_pooled(
+        self, estimator: Any, rows: _Rows, splits: Sequence[Split]
+    ) -> list[CalibratedPair]:
+        reader, seeds = self._reader(), self._seeds()
+        folds = self._parallel(
+            delayed(_score_fold)(_fresh(estimator, seeds), rows, split, reader) for split in splits
+        )
+        final = _fresh(estimator, seeds).fit(rows.X, rows.labels, **rows.fit_params)
+        return [_calibrate(_pool(final, folds), _fresh(_prototype(self.method), seeds))]
+
+    def _seeds(self) -> np.random.RandomState | None:
+        return None if self.random_state is None else check_random_state(self.random_state)
+
+    def _reader(self) -> ScoreReader:
+        return ScoreReader(self.response_method, self.classes_)
+
+    def _parallel(self, jobs: Iterable[Any]) -> list[Any]:
+        return list(Parallel(n_jobs=self.n_jobs)(jobs))
+
+    def _resolved_estimator(self) -> Any:
+        if self.estimator is None:
+            default = LogisticRegression(max_iter=1000)
+            return default.set_fit_request(sample_weight=True) if _routing() else default
+        if _is_prefit(self.cv) and not isinstance(self.estimator, FrozenEstimator):
+            return FrozenEstimator(self.estimator)
+        return self.estimator
+
+    def _check_parameters(self) -> None:
+        allowed = get_args(ResponseMethod)
+        if self.response_method not in allowed:
+            raise ValueError(f"response_method must be in {allowed}, got {self.response_method!r}")
+        if not isinstance(self.ensemble, bool | np.bool_):
+            raise ValueError(f"ensemble must be True or False, got {self.ensemble!r}")
+        if _is_prefit(self.cv) and self.estimator is None:
+            raise ValueError('cv="prefit" needs a fitted estimator, got estimator=None')
+        method = _prototype(self.method)
+        if method.input != "logits":
+            raise ValueError(
+                "method must read logits, which every score is turned into: "
+                f"input='logits', got input={method.input!r}"
+            )
+
+    def _check_class_count(self, count: int) -> None:
+        if count < 2:
+            raise ValueError(f"y must hold at least two classes, got {count} class")
+        if count > 2 and _is_for_two_classes(self.method):
+            # its first sentence is what scikit-learn's own checks look for
+            raise ValueError(
+                "Only binary classification is supported. "
+                f"method={self.method!r} is for two classes, got {count}"
+            )
+
+    # --- metadata and tags ---
+
+    def _route(
+        self, estimator: Any, weight: Floats | None, fit_params: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What goes to the classifier's ``fit`` and to the splitter's ``split``."""
+        if _routing():
+            routed = process_routing(self, "fit", sample_weight=weight, **fit_params)
+            return dict(routed.estimator.fit), dict(routed.splitter.split)
+        if weight is None or isinstance(estimator, FrozenEstimator):
+            return fit_params, {}
+        if has_fit_parameter(estimator, "sample_weight"):
+            return fit_params | {"sample_weight": weight}, {}
+        warnings.warn(
+            f"{type(estimator).__name__}.fit takes no sample_weight: only the calibration is "
+            "weighted, and the classifier is not",
+            CalibrationWarning,
+            stacklevel=3,
+        )
+        return fit_params, {}
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Who gets which metadata: the classifier's ``fit`` and the splitter's ``split``."""
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        to_split = MethodMapping().add(caller="fit", callee="split")
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=self._resolved_estimator(), method_mapping=to_fit)
+            .add(splitter=self.cv, method_mapping=to_split)
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(LogisticRegression() if self.estimator is None else self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.input_tags.pairwise = False  # each fold's classifier would need its own columns
+        tags.non_deterministic = inner.non_deterministic
+        classes = inner.classifier_tags
+        if _is_for_two_classes(self.method) or (classes is not None and not classes.multi_class):
+            tags.classifier_tags.multi_class = False
+        return tags
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of features, where the classifier tells it."""
+        return int(self.calibrated_classifiers_[0].estimator.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """The names of the features, where the classifier saw any."""
+        return np.asarray(self.calibrated_classifiers_[0].estimator.feature_names_in_)
+
+    # --- predicting ---
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Calibrated probabilities (rows, classes), averaged over the pairs."""
+        check_is_fitted(self)
+        parts = (pair.predict_proba(X) for pair in self.calibrated_classifiers_)
+        return reduce(np.add, parts) / len(self.calibrated_classifiers_)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Their logarithms, finite where a probability is too small for a float."""
+        check_is_fitted(self)
+        parts = (pair.predict_log_proba(X) for pair in self.calibrated_classifiers_)
+        return reduce(np.logaddexp, parts) - np.log(len(self.calibrated_classifiers_))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The labels of the largest calibrated probabilities.
+
+        With one pair and a method that preserves accuracy: of the classifier's largest scores,
+        even where the probabilities tie after rounding.
+        """
+        check_is_fitted(self)
+        if len(self.calibrated_classifiers_) == 1:
+            return self.classes_[self.calibrated_classifiers_[0].predict(X)]
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+@dataclass(frozen=True)
+class CalibratedPair:
+    """A fitted classifier and the fitted calibrator of its scores."""
+
+    estimator: Any
+    calibrator: Calibrator
+    reader: ScoreReader
+
+    def logits(self, X: Any) -> Floats:
+        """What the calibrator reads: one score a class."""
+        return self.reader.logits(self.estimator, X)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Calibrated probabilities."""
+        return self.calibrator.predict_proba(self.logits(X))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Their logarithms."""
+        return self.calibrator.predict_log_proba(self.logits(X))
+
+    def predict(self, X: Any) -> Codes:
+        """The predicted classes, as indices."""
+        return self.calibrator.predict(self.logits(X))
+
+
+# --- a classifier's scores --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ScoreReader:
+    """Reads logits off a fitted classifier: by which of its methods, and of which classes."""
+
+    method: ResponseMethod
+    classes: NDArray[Any]
+
+    def resolved(self, estimator: Any, X: Any) -> ScoreReader:
+        """This reader with ``"auto"`` decided, by what the classifier says of the first row."""
+        method = self.method
+        if method == "auto":
+            usable = hasattr(estimator, "decision_function") and _gives_class_scores(estimator, X)
+            method = "decision_function" if usable else "predict_proba"
+        if not hasattr(estimator, method):
+            raise TypeError(
+                f"{type(estimator).__name__} has no {method}: a classifier needs predict_proba, "
+                "or a decision_function with one score a class or a binary margin"
+            )
+        if method == "decision_function" and _is_one_vs_one(estimator):
+            raise ValueError(
+                "decision_function must give one score a class, got the pairwise scores of "
+                'decision_function_shape="ovo"'
+            )
+        return ScoreReader(method, self.classes)
+
+    def logits(self, estimator: Any, X: Any) -> Floats:
+        """Logits (rows, classes), finite wherever the classifier's scores are not NaN."""
+        columns = _positions(estimator.classes_, self.classes)
+        logits = _finite(_raw_logits(estimator, X, self.method, len(columns)))
+        if self.method != "decision_function":
+            logits = logits - logits.mean(axis=1, keepdims=True)
+        smallest = logits.min(axis=1)
+        unseen = smallest - np.maximum(logits.max(axis=1) - smallest, 1.0)
+        result = np.repeat(unseen[:, None], len(self.classes), axis=1)
+        result[:, columns] = logits
+        return result
+
+
+def _raw_logits(estimator: Any, X: Any, method: ResponseMethod, count: int) -> Floats:
+    with np.errstate(divide="ignore"):  # predict_log_proba of a forest takes the logarithm of 0
+        values = np.asarray(getattr(estimator, method)(X), np.float64)
+    if method == "predict_proba":
+        values = np.log(np.maximum(values, SMALLEST_PROBABILITY))
+    if method == "decision_function" and count == 2 and values.size == len(values):
+        margin = values.reshape(-1)
+        values = np.stack([np.zeros_like(margin), margin], axis=1)
+    if values.ndim != 2 or values.shape[1] != count:
+        raise ValueError(
+            f"{method} must give one score a class or a binary margin: shape (rows, {count}), "
+            f"got shape {values.shape}"
+        )
+    return values
+
+
+def _finite(logits: Floats) -> Floats:
+    """The logits with each -inf raised to a value that no finite one of its row lies below."""
+    masked = np.isneginf(logits)
+    if not masked.any():
+        return logits
+    smallest = np.where(masked, np.inf, logits).min(axis=1)
+    floor = np.minimum(smallest, logits.max(axis=1) + np.log(SMALLEST_PROBABILITY))
+    return np.where(masked, floor[:, None], logits)
+
+
+def _gives_class_scores(estimator: Any, X: Any) -> bool:
+    if _is_one_vs_one(estimator):
+        return False
+    shape = np.shape(estimator.decision_function(_safe_indexing(X, [0])))
+    count = len(estimator.classes_)
+    return shape == (1, count) or (count == 2 and shape in {(1,), (1, 1)})
+
+
+def _is_one_vs_one(estimator: Any) -> bool:
+    """Whether an SVC says so: for three classes its pairwise scores have the right shape, too."""
+    if len(estimator.classes_) <= 2:
+        return False
+    model = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+    model = getattr(model, "best_estimator_", model)  # of a search
+    parameters = model.get_params().items() if hasattr(model, "get_params") else ()
+    return any(k.endswith("decision_function_shape") and v == "ovo" for k, v in parameters)
+
+
+# --- one fold ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows given to ``fit``, or some of them."""
+
+    X: Any
+    labels: NDArray[Any]
+    codes: Codes
+    weight: Floats | None
+    fit_params: Mapping[str, Any]
+
+    def take(self, indices: Any) -> _Rows:
+        weight = None if self.weight is None else self.weight[indices]
+        params = {name: self._split(value, indices) for name, value in self.fit_params.items()}
+        X = _safe_indexing(self.X, indices)
+        return _Rows(X, self.labels[indices], self.codes[indices], weight, params)
+
+    def _split(self, value: Any, indices: Any) -> Any:
+        """The entries of some rows of a fit parameter; all of it if it has not one a row."""
+        shape = getattr(value, "shape", None)
+        length = shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
+        return _safe_indexing(value, indices) if length == len(self.labels) else value
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """A fitted classifier and the logits of rows that it was not fitted on."""
+
+    estimator: Any
+    reader: ScoreReader
+    logits: Floats
+    codes: Codes
+    weight: Floats | None
+
+
+def _score(estimator: Any, rows: _Rows, reader: ScoreReader) -> _Scored:
+    reader = reader.resolved(estimator, rows.X)
+    logits = reader.logits(estimator, rows.X)
+    return _Scored(estimator, reader, logits, rows.codes, rows.weight)
+
+
+def _score_fold(estimator: Any, rows: _Rows, split: Split, reader: ScoreReader) -> _Scored:
+    train, test = rows.take(split[0]), rows.take(split[1])
+    estimator.fit(train.X, train.labels, **train.fit_params)
+    return _score(estimator, test, reader)
+
+
+def _fit_pair(
+    estimator: Any, method: Calibrator, rows: _Rows, split: Split, reader: ScoreReader
+) -> CalibratedPair:
+    return _calibrate(_score_fold(estimator, rows, split, reader), method)
+
+
+def _calibrate(scored: _Scored, method: Calibrator) -> CalibratedPair:
+    method.fit(scored.logits, scored.codes, sample_weight=scored.weight)
+    return CalibratedPair(scored.estimator, method, scored.reader)
+
+
+def _pool(estimator: Any, folds: Sequence[_Scored]) -> _Scored:
+    """The held-out scores of all folds, for a classifier fitted on all rows."""
+    _same_response(folds)
+    weights = [fold.weight for fold in folds if fold.weight is not None]
+    return _Scored(
+        estimator,
+        folds[0].reader,
+        np.concatenate([fold.logits for fold in folds]),
+        np.concatenate([fold.codes for fold in folds]),
+        np.concatenate(weights) if weights else None,
+    )
+
+
+def _same_response(parts: Sequence[_Scored | CalibratedPair]) -> ResponseMethod:
+    methods = {part.reader.method for part in parts}
+    if len(methods) > 1:
+        raise ValueError(
+            f"response_method='auto' must choose the same in every fold, got {sorted(methods)}: "
+            "name one"
+        )
+    return methods.pop()
+
+
+# --- small questions --------------------------------------------------------------------------
+
+
+def _classes(estimator: Any, labels: NDArray[Any]) -> NDArray[Any]:
+    """The classes of the problem: a frozen classifier's own, else those of the labels."""
+    if isinstance(estimator, FrozenEstimator):
+        check_is_fitted(estimator)
+        return np.asarray(estimator.classes_)
+    return np.unique(labels)
+
+
+def _positions(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
+    """Where the labels stand among the classes."""
+    index = {label: position for position, label in enumerate(classes.tolist())}
+    try:
+        return np.array([index[label] for label in np.asarray(labels).tolist()], np.int64)
+    except KeyError as error:
+        raise ValueError(
+            f"labels must be classes of {list(index)}, got {error.args[0]!r}"
+        ) from None
+
+
+def _prototype(method: str | Calibrator) -> Calibrator:
+    if isinstance(method, Calibrator):
+        return method
+    if isinstance(method, str):
+        return calibrator(method)
+    raise TypeError(f"method must be an acronym or a calibrator, got {method!r}")
+
+
+def _is_for_two_classes(method: Any) -> bool:
+    kind = REGISTRY.get(method.lower()) if isinstance(method, str) else type(method)
+    return kind is not None and issubclass(kind, TwoClassCalibrator)
+
+
+def _fresh(prototype: Any, seeds: np.random.RandomState | None) -> Any:
+    """An unfitted copy, with a seed wherever it has a ``random_state`` that is None."""
+    copy = clone(prototype)
+    if seeds is None:
+        return copy
+    free = sorted(
+        name
+        for name, value in copy.get_params().items()
+        if value is None and name.rpartition("__")[2] == "random_state"
+    )
+    return copy.set_params(**{name: int(seeds.randint(2**31 - 1)) for name in free})
+
+
+def _checked_weight(sample_weight: Any, rows: int) -> Floats | None:
+    if sample_weight is None:
+        return None
+    if not np.asarray(sample_weight).any():
+        raise ValueError("sample_weight must not be zero everywhere")
+    return as_weights(sample_weight, rows)
+
+
+def _is_prefit(cv: Any) -> bool:
+    return isinstance(cv, str) and cv == "prefit"
+
+
+def _routing() -> bool:
+    return bool(get_config()["enable_metadata_routing"])

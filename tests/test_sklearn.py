@@ -1,0 +1,666 @@
+"""CalibratedClassifier: scikit-learn's own checks, and the laws that tie it to the calibrators."""
+# ruff: noqa: N803 - features are called X, as everywhere in scikit-learn
+
+from __future__ import annotations
+
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+from scipy import sparse
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    LeaveOneOut,
+    ShuffleSplit,
+    StratifiedKFold,
+    cross_val_predict,
+)
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from calibrant import PTS, TS, CalibrationWarning
+from calibrant.calibrators import REGISTRY
+from calibrant.sklearn import SMALLEST_PROBABILITY, CalibratedClassifier, ScoreReader
+
+# The checks fit on a handful of rows: a temperature at its bound and classes with fewer members
+# than folds are then no news. The cast is scikit-learn's own, of an infinite label.
+expected_on_tiny_data = pytest.mark.filterwarnings(
+    "ignore::calibrant.CalibrationWarning",
+    "ignore:The least populated class:UserWarning",
+    "ignore:invalid value encountered in cast:RuntimeWarning",
+)
+SKLEARN = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+QUICK_PTS = PTS(hidden=(2,), members=1)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    return StandardScaler().fit_transform(X[order]), y[order]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X / 16.0, y
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    return load_breast_cancer(return_X_y=True)
+
+
+# --- scikit-learn's own checks -----------------------------------------------------------------
+
+
+def failing_for_a_reason(estimator):
+    if estimator.method is not QUICK_PTS:
+        return {}
+    reason = (
+        "PTS weighs its penalty against the effective number of rows, (sum w)^2 / sum w^2, so that "
+        "the scale of weights does not matter: a weight of 2 is not two rows. It shows only where "
+        "there are rows enough for a network to be chosen over temperature scaling."
+    )
+    kinds = ("dense", "sparse")
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in kinds}
+
+
+@expected_on_tiny_data
+@parametrize_with_checks(
+    [
+        CalibratedClassifier(method="ts"),
+        CalibratedClassifier(method="ts", cv=3, ensemble=False),
+        CalibratedClassifier(GaussianNB(), "ets", cv=3),
+        CalibratedClassifier(method="platt", cv=3),
+        CalibratedClassifier(method=QUICK_PTS, cv=3, ensemble=False),
+    ],
+    expected_failed_checks=failing_for_a_reason,
+)
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@expected_on_tiny_data
+@parametrize_with_checks([CalibratedClassifier()])
+def test_estimator_checks_of_the_defaults(estimator, check):
+    check(estimator)
+
+
+# --- the same as doing it by hand --------------------------------------------------------------
+
+
+def test_ensemble_is_the_mean_of_one_pair_a_fold(iris):
+    X, y = iris
+    model = CalibratedClassifier(GaussianNB(), "ts", cv=3).fit(X, y)
+    expected = np.zeros((len(y), 3))
+    for train, test in StratifiedKFold(3).split(X, y):
+        fold = GaussianNB().fit(X[train], y[train])
+        ts = TS().fit(by_hand(fold, X[test]), y[test])
+        expected += ts.predict_proba(by_hand(fold, X)) / 3
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), expected, rtol=1e-10)
+    np.testing.assert_array_equal(model.predict(X), expected.argmax(axis=1))
+
+
+def by_hand(classifier, X):
+    return np.log(np.maximum(classifier.predict_proba(X), 1e-12))
+
+
+def test_one_calibrator_on_held_out_scores(iris):
+    X, y = iris
+    model = CalibratedClassifier(method="ts", cv=3, ensemble=False).fit(X, y)
+    lr = LogisticRegression(max_iter=1000)
+    held_out = cross_val_predict(lr, X, y, cv=3, method="decision_function")
+    expected = TS().fit(held_out, y).predict_proba(lr.fit(X, y).decision_function(X))
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-10)
+    np.testing.assert_array_equal(model.predict(X), lr.predict(X))
+
+
+@pytest.mark.skipif(SKLEARN < (1, 8), reason="scikit-learn has temperature scaling since 1.8")
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_temperature_scaling_agrees_with_scikit_learn(ensemble, digits):
+    X, y = digits
+    svc = LinearSVC(C=0.01, random_state=0)
+    theirs = CalibratedClassifierCV(svc, method="temperature", cv=3, ensemble=ensemble)
+    ours = CalibratedClassifier(svc, "ts", cv=3, ensemble=ensemble)
+    a, b = theirs.fit(X, y).predict_proba(X), ours.fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+def test_splits_need_not_be_a_partition(iris):
+    X, y = iris
+    cv = ShuffleSplit(4, test_size=0.4, random_state=0)
+    for ensemble in (True, False):
+        model = CalibratedClassifier(method="ts", cv=cv, ensemble=ensemble).fit(X, y)
+        assert model.score(X, y) > 0.9
+    assert len(model.calibrated_classifiers_) == 1
+
+
+# --- fitted classifiers ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["ts", "pts"])
+@pytest.mark.parametrize("classifier", [LinearSVC(random_state=0), GaussianNB()])
+def test_frozen(classifier, method, digits):
+    X, y = digits
+    names = np.array([f"digit {i}" for i in range(10)])[y]
+    classifier = clone(classifier).fit(X[:600], names[:600])
+    model = CalibratedClassifier(FrozenEstimator(classifier), method).fit(X[600:], names[600:])
+    [pair] = model.calibrated_classifiers_
+    np.testing.assert_array_equal(model.classes_, classifier.classes_)
+    np.testing.assert_array_equal(model.predict(X), classifier.predict(X))  # accuracy is preserved
+    direct = REGISTRY[method]().fit(pair.logits(X[600:]), y[600:])
+    np.testing.assert_array_equal(
+        model.predict_proba(X), direct.predict_proba(pair.logits(X)), strict=True
+    )
+    assert model.n_features_in_ == 64
+
+
+def test_frozen_keeps_classes_that_calibration_does_not_see(iris):
+    X, y = iris
+    lr = LogisticRegression().fit(X, y)
+    model = CalibratedClassifier(FrozenEstimator(lr), "ts").fit(X[y > 0], y[y > 0])
+    assert model.predict_proba(X).shape == (150, 3)
+    np.testing.assert_array_equal(model.predict(X), lr.predict(X))
+    with pytest.raises(ValueError, match=r"labels must be classes of \[0, 1, 2\], got 7"):
+        model.fit(X, np.where(y == 2, 7, y))
+
+
+def test_prefit_is_short_for_frozen(iris):
+    X, y = iris
+    lr = LogisticRegression().fit(X[:100], y[:100])
+    short = CalibratedClassifier(lr, "ts", cv="prefit").fit(X[100:], y[100:])
+    frozen = CalibratedClassifier(FrozenEstimator(lr), "ts").fit(X[100:], y[100:])
+    np.testing.assert_array_equal(short.predict_proba(X), frozen.predict_proba(X))
+    with pytest.raises(NotFittedError):
+        CalibratedClassifier(LogisticRegression(), "ts", cv="prefit").fit(X, y)
+
+
+# --- which scores, and what they mean ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("classifier", "chosen"),
+    [
+        (LogisticRegression(), "decision_function"),
+        (make_pipeline(StandardScaler(), SVC()), "decision_function"),
+        (LinearDiscriminantAnalysis(), "decision_function"),
+        (GridSearchCV(LinearSVC(random_state=0), {"C": [0.1, 1.0]}, cv=2), "decision_function"),
+        (GaussianNB(), "predict_proba"),
+        (KNeighborsClassifier(), "predict_proba"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_automatic_choice(classifier, chosen, iris):
+    model = CalibratedClassifier(classifier, "ts", cv=2).fit(*iris)
+    assert model.response_method_ == chosen
+    assert model.score(*iris) > 0.9
+
+
+class OneVsOneWithProbabilities(SVC):
+    def predict_proba(self, X):
+        return softmax(SVC(decision_function_shape="ovr").fit(*self.seen_).decision_function(X), 1)
+
+    def fit(self, X, y):
+        self.seen_ = X, y
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda svc: svc,
+        lambda svc: make_pipeline(StandardScaler(), svc),
+        lambda svc: GridSearchCV(SVC(), {"decision_function_shape": ["ovo"]}, cv=2),
+    ],
+)
+def test_pairwise_scores_are_not_class_scores(wrap, iris):
+    """With three classes there are three pairs: the shape alone does not tell."""
+    X, y = iris
+    svc = wrap(SVC(decision_function_shape="ovo")).fit(X, y)
+    for estimator in (svc, FrozenEstimator(svc)):
+        with pytest.raises(TypeError, match="has no predict_proba"):
+            CalibratedClassifier(estimator, "ts", cv=3).fit(X, y)
+        with pytest.raises(ValueError, match="pairwise scores"):
+            CalibratedClassifier(estimator, "ts", cv=3, response_method="decision_function").fit(
+                X, y
+            )
+
+
+def test_falls_back_to_probabilities_from_pairwise_scores(iris):
+    svc = OneVsOneWithProbabilities(decision_function_shape="ovo")
+    assert CalibratedClassifier(svc, "ts", cv=2).fit(*iris).response_method_ == "predict_proba"
+
+
+@expected_on_tiny_data
+def test_pairwise_and_binary_is_a_margin(cancer):
+    X, y = cancer
+    svc = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))
+    assert CalibratedClassifier(svc, "ts").fit(X, y).response_method_ == "decision_function"
+
+
+def test_a_binary_margin_means_the_logits_0_and_s(cancer):
+    X, y = cancer
+    lr = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+    logits = ScoreReader("decision_function", lr.classes_).logits(lr, X)
+    np.testing.assert_array_equal(logits[:, 0], 0.0)
+    np.testing.assert_array_equal(logits[:, 1], lr.decision_function(X))
+    np.testing.assert_allclose(softmax(logits, axis=1), lr.predict_proba(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("response", ["predict_proba", "predict_log_proba"])
+def test_logs_of_probabilities_are_centred(response, iris):
+    X, y = iris
+    nb = GaussianNB().fit(X, y)
+    logits = ScoreReader(response, nb.classes_).logits(nb, X)
+    np.testing.assert_allclose(logits.mean(axis=1), 0.0, atol=1e-12)
+    np.testing.assert_allclose(softmax(logits, axis=1), nb.predict_proba(X), atol=1e-11)
+
+
+@pytest.mark.parametrize("response", ["predict_proba", "predict_log_proba"])
+@pytest.mark.parametrize("method", ["ts", "ets", "pts"])
+def test_labels_on_zero_probabilities(response, method, digits):
+    """Trees say 0 and 1 only, and are wrong at times."""
+    X, y = digits
+    tree = DecisionTreeClassifier(random_state=0).fit(X[:900], y[:900])
+    assert (tree.predict_proba(X[900:])[np.arange(897), y[900:]] == 0.0).any()
+    frozen = CalibratedClassifier(FrozenEstimator(tree), method, response_method=response)
+    model = frozen.fit(X[900:], y[900:])
+    assert np.isfinite(model.predict_log_proba(X)).all()
+    np.testing.assert_array_equal(model.predict(X), tree.predict(X))
+    accuracy = tree.score(X[900:], y[900:])
+    assert model.predict_proba(X[900:]).max(axis=1).mean() == pytest.approx(accuracy, abs=0.02)
+
+
+class Scripted(ClassifierMixin, BaseEstimator):
+    """A classifier whose scores are its features."""
+
+    def __init__(self, response="decision_function"):
+        self.response = response
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def __getattr__(self, name):
+        if not name.startswith("_") and name == self.response:
+            return np.asarray
+        raise AttributeError(name)
+
+
+def test_minus_infinity_stays_lowest_of_its_row():
+    classifier = Scripted("predict_log_proba").fit(None, [0, 1, 2])
+    scores = np.array([[0.0, -1.0, -np.inf], [0.0, -np.inf, -80.0], [-np.inf, 0.0, -np.inf]])
+    logits = ScoreReader("predict_log_proba", classifier.classes_).logits(classifier, scores)
+    floor = np.log(SMALLEST_PROBABILITY)
+    expected = np.array([[0.0, -1.0, floor], [0.0, -80.0, -80.0], [floor, 0.0, floor]])
+    np.testing.assert_allclose(logits, expected - expected.mean(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 1), (6, 4)])
+def test_scores_of_another_shape(shape):
+    y = [0, 1, 2, 0, 1, 2]
+    model = CalibratedClassifier(Scripted(), "ts", cv="prefit")
+    model.estimator.fit(None, y)
+    with pytest.raises(TypeError, match="has no predict_proba"):  # "auto" looks elsewhere
+        model.fit(np.zeros(shape), y)
+    model.set_params(response_method="decision_function")
+    with pytest.raises(ValueError, match=rf"shape \(rows, 3\), got shape \({shape[0]},"):
+        model.fit(np.zeros(shape), y)
+
+
+# --- folds that lack a class -------------------------------------------------------------------
+
+
+def test_scores_of_a_class_that_was_never_seen():
+    classifier = Scripted().fit(None, ["b", "d"])
+    reader = ScoreReader("decision_function", np.array(["a", "b", "c", "d"]))
+    logits = reader.logits(classifier, np.array([2.0, -3.0, 0.0]))
+    expected = [[-2.0, 0.0, -2.0, 2.0], [-6.0, 0.0, -6.0, -3.0], [-1.0, 0.0, -1.0, 0.0]]
+    np.testing.assert_array_equal(logits, expected)
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("classifier", [LogisticRegression(), GaussianNB(), SVC()])
+def test_fold_without_a_class(classifier, ensemble, iris):
+    X, y = iris
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    without = np.flatnonzero(y != 1)
+    splits = [(without, np.arange(150)), (np.arange(0, 150, 2), np.arange(1, 150, 2))]
+    model = CalibratedClassifier(classifier, "ts", cv=splits, ensemble=ensemble).fit(X, names)
+    probs = model.predict_proba(X)
+    np.testing.assert_allclose(probs.sum(axis=1), 1.0)
+    if ensemble:  # the fold that has never seen the class gives it the least
+        lacking = model.calibrated_classifiers_[0].predict_proba(X)
+        assert (lacking.argmin(axis=1) == 1).all()
+    assert np.mean(model.predict(X) == names) > (0.6 if ensemble else 0.9)
+
+
+@expected_on_tiny_data
+def test_a_class_with_one_member(iris):
+    X, y = iris
+    y = y.copy()
+    y[0] = 9
+    model = CalibratedClassifier(method="ts").fit(X, y)
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2, 9])
+    assert np.isfinite(model.predict_log_proba(X)).all()
+
+
+# --- every method, on little data --------------------------------------------------------------
+
+
+@expected_on_tiny_data
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("method", sorted(REGISTRY))
+def test_methods_on_tens_of_rows(method, classes, ensemble, iris):
+    X, y = iris[0][iris[1] < classes][:40], iris[1][iris[1] < classes][:40]
+    model = CalibratedClassifier(method=method, cv=3, ensemble=ensemble, random_state=0)
+    if classes > 2 and not get_tags(model).classifier_tags.multi_class:
+        with pytest.raises(ValueError, match="is for two classes, got 3"):
+            model.fit(X, y)
+        return
+    probs = model.fit(X, y).predict_proba(X)
+    assert np.isfinite(probs).all()
+    np.testing.assert_allclose(probs.sum(axis=1), 1.0, atol=1e-6)
+    assert model.score(X, y) > 0.85
+
+
+def test_calibrator_instances_are_cloned(iris):
+    ts = TS(loss="brier")
+    model = CalibratedClassifier(method=ts, cv=3).fit(*iris)
+    assert not hasattr(ts, "temperature_")
+    assert model.calibrated_classifiers_[0].calibrator.loss == "brier"
+    assert model.get_params()["method__loss"] == "brier"
+
+
+# --- weights and other metadata ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_weight_zero_is_absence(ensemble, iris):
+    X, y = iris
+    weight = np.where(np.arange(150) < 60, 0.0, 2.0)
+    halves = [
+        (np.arange(0, 150, 2), np.arange(1, 150, 2)),
+        (np.arange(1, 150, 2), np.arange(0, 150, 2)),
+    ]
+    kept = [(train[train >= 60] - 60, test[test >= 60] - 60) for train, test in halves]
+    a = CalibratedClassifier(GaussianNB(), "ts", cv=halves, ensemble=ensemble).fit(X, y, weight)
+    b = CalibratedClassifier(GaussianNB(), "ts", cv=kept, ensemble=ensemble).fit(X[60:], y[60:])
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), rtol=1e-6)
+
+
+def test_a_classifier_without_weights_is_told(iris):
+    X, y = iris
+    knn = KNeighborsClassifier()
+    with pytest.warns(CalibrationWarning, match="KNeighborsClassifier.fit takes no sample_weight"):
+        weighted = CalibratedClassifier(knn, "ts", cv=3).fit(X, y, np.arange(150.0))
+    plain = CalibratedClassifier(knn, "ts", cv=3).fit(X, y)
+    assert not np.allclose(weighted.predict_proba(X), plain.predict_proba(X))
+
+
+class Recorder(GaussianNB):
+    """Keeps what ``fit`` was given."""
+
+    def fit(self, X, y, sample_weight=None, note=None, tags=None, table=None):
+        self.given_ = {"rows": X[:, 0], "weight": sample_weight, "note": note}
+        self.given_ |= {"tags": tags, "table": table}
+        return super().fit(X, y, sample_weight)
+
+
+def test_fit_parameters_are_split_with_the_rows(iris):
+    X, y = np.column_stack([np.arange(150.0), iris[0]]), iris[1]
+    table = sparse.csr_matrix(np.arange(150.0)[:, None])
+    model = CalibratedClassifier(Recorder(), "ts", cv=3)
+    model.fit(X, y, 1.0 + np.arange(150), note="a" * 150, tags=list(range(150)), table=table)
+    for pair in model.calibrated_classifiers_:
+        given = pair.estimator.given_
+        np.testing.assert_array_equal(given["weight"], 1.0 + given["rows"])
+        np.testing.assert_array_equal(given["tags"], given["rows"])
+        np.testing.assert_array_equal(given["table"].toarray()[:, 0], given["rows"])
+        assert given["note"] == "a" * 150
+        assert len(given["rows"]) == 100
+
+
+@expected_on_tiny_data
+def test_metadata_routing(iris):
+    X, y = np.column_stack([np.arange(150.0), iris[0]]), iris[1]
+    weight, groups = 1.0 + np.arange(150), np.arange(150) % 5
+    with sklearn.config_context(enable_metadata_routing=True):
+        asking = Recorder().set_fit_request(sample_weight=True, note=True)
+        model = CalibratedClassifier(asking, "ts", cv=GroupKFold(5))
+        model.fit(X, y, sample_weight=weight, note="hello", groups=groups)
+        for pair in model.calibrated_classifiers_:
+            given = pair.estimator.given_
+            np.testing.assert_array_equal(given["weight"], 1.0 + given["rows"])
+            assert given["note"] == "hello"
+            assert len(set(given["rows"] % 5)) == 4  # a group is held out as a whole
+        declining = Recorder().set_fit_request(sample_weight=False)
+        model = CalibratedClassifier(declining, "ts", cv=3).fit(X, y, sample_weight=weight)
+        assert model.calibrated_classifiers_[0].estimator.given_["weight"] is None
+        frozen = FrozenEstimator(GaussianNB().fit(X, y))
+        assert CalibratedClassifier(frozen, "ts").fit(X, y).score(X, y) > 0.9
+        assert CalibratedClassifier(method="ts").fit(X, y, sample_weight=weight).score(X, y) > 0.9
+
+
+# --- inputs go through untouched ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
+def test_sparse(container, digits):
+    X, y = digits[0][:300], digits[1][:300]
+    for method in (True, False):
+        model = CalibratedClassifier(MultinomialNB(), "ts", cv=3, ensemble=method)
+        dense, thin = clone(model).fit(X, y), model.fit(container(X), y)
+        np.testing.assert_allclose(
+            thin.predict_proba(container(X)), dense.predict_proba(X), rtol=1e-6
+        )
+    assert get_tags(model).input_tags.sparse
+    assert not get_tags(CalibratedClassifier(GaussianNB())).input_tags.sparse
+
+
+def test_lists_of_texts():
+    texts = ["a good day", "a bad day", "good things", "bad things", "so good", "so bad"] * 5
+    labels = ["up", "down"] * 15
+    model = CalibratedClassifier(make_pipeline(CountVectorizer(), MultinomialNB()), "ets", cv=3)
+    assert model.fit(texts, labels).predict(["good", "bad"]).tolist() == ["up", "down"]
+    assert not hasattr(model, "n_features_in_")  # a vectorizer has none
+
+
+def test_data_frames(iris):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(iris[0], columns=list("abcd"), index=np.arange(150)[::-1])
+    y = pandas.Series(np.array(["x", "y", "z"])[iris[1]], index=frame.index)
+    weight = pandas.Series(np.linspace(1.0, 2.0, 150), index=frame.index)
+    for ensemble in (True, False):
+        model = CalibratedClassifier(method="ts", cv=3, ensemble=ensemble)
+        plain = clone(model).fit(iris[0], y.to_numpy(), weight.to_numpy())
+        model.fit(frame, y, weight)
+        assert model.feature_names_in_.tolist() == list("abcd")
+        np.testing.assert_allclose(model.predict_proba(frame), plain.predict_proba(iris[0]))
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(frame.rename(columns={"a": "e"}))
+        assert not hasattr(model.fit(iris[0], y), "feature_names_in_")
+
+
+def test_string_labels_and_row_order(iris):
+    X, y = iris
+    names = np.array(["zebra", "ant", "moth"])[y]
+    model = CalibratedClassifier(method="ts", cv=3).fit(X, names)
+    assert model.classes_.tolist() == ["ant", "moth", "zebra"]
+    shuffled = np.random.default_rng(1).permutation(150)
+    np.testing.assert_array_equal(model.predict(X)[shuffled], model.predict(X[shuffled]))
+    numbers = CalibratedClassifier(method="ts", cv=3).fit(X, y)
+    np.testing.assert_allclose(
+        model.predict_proba(X)[:, [2, 0, 1]], numbers.predict_proba(X), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("labels", [(False, True), (1.0, 2.0), (-1, 1), ("no", "yes")])
+def test_kinds_of_binary_labels(labels, cancer):
+    X, y = cancer
+    y = np.array(labels)[y]
+    scaled = make_pipeline(StandardScaler(), LogisticRegression())
+    model = CalibratedClassifier(scaled, "ts", cv=3).fit(X, y)
+    assert model.classes_.dtype == y.dtype
+    assert model.score(X, y) > 0.95
+
+
+# --- in the company of other estimators --------------------------------------------------------
+
+
+def test_search_over_methods_and_the_classifiers_parameters(digits):
+    X, y = digits[0][:500], digits[1][:500]
+    grid = {"method": ["base", "ts", "ets"], "estimator__var_smoothing": [1e-9, 1e-2]}
+    search = GridSearchCV(
+        CalibratedClassifier(GaussianNB(), cv=3), grid, scoring="neg_log_loss", cv=2
+    ).fit(X, y)
+    assert search.best_params_["method"] != "base"
+    assert search.best_params_["estimator__var_smoothing"] == 1e-2
+
+
+@expected_on_tiny_data
+def test_pipelines_and_cross_val_predict(digits):
+    X, y = digits[0][:500], digits[1][:500]
+    model = make_pipeline(StandardScaler(), CalibratedClassifier(LinearSVC(random_state=0), "ts"))
+    probs = cross_val_predict(model, X, y, cv=3, method="predict_proba")
+    assert log_loss(y, probs) < 0.5
+
+
+def test_frozen_survives_a_search(iris):
+    X, y = iris
+    lr = LogisticRegression().fit(X[:75], y[:75])
+    frozen = CalibratedClassifier(FrozenEstimator(lr))
+    search = GridSearchCV(frozen, {"method": ["base", "ts"]}, cv=2).fit(X[75:], y[75:])
+    assert search.best_estimator_.calibrated_classifiers_[0].estimator.estimator is lr
+
+
+def test_clone_and_pickle(iris):
+    X, y = iris
+    model = CalibratedClassifier(method=QUICK_PTS, cv=2).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(NotFittedError):
+        clone(model).predict(X)
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_jobs_change_nothing(ensemble, iris):
+    forest = RandomForestClassifier(5)
+    one = CalibratedClassifier(forest, QUICK_PTS, cv=3, ensemble=ensemble, random_state=0)
+    two = clone(one).set_params(n_jobs=2)
+    a, b = one.fit(*iris).predict_proba(iris[0]), two.fit(*iris).predict_proba(iris[0])
+    np.testing.assert_array_equal(a, b)
+
+
+def test_random_state_fills_what_is_open(iris):
+    forest = make_pipeline(StandardScaler(), RandomForestClassifier(5))
+    fitted = [CalibratedClassifier(forest, cv=2, random_state=s).fit(*iris) for s in (0, 0, 1)]
+    a, b, c = (model.predict_proba(iris[0]) for model in fitted)
+    np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(a, c)
+    pairs = fitted[0].calibrated_classifiers_
+    assert len({pair.estimator[-1].random_state for pair in pairs}) == 2
+    assert isinstance(pairs[0].calibrator.random_state, int)
+    chosen = CalibratedClassifier(RandomForestClassifier(5, random_state=7), "ts", random_state=0)
+    assert chosen.fit(*iris).calibrated_classifiers_[0].estimator.random_state == 7
+    assert (
+        CalibratedClassifier().fit(*iris).calibrated_classifiers_[0].calibrator.random_state is None
+    )
+
+
+def test_tags_are_the_classifiers():
+    tags = get_tags(CalibratedClassifier(HistGradientBoostingClassifier()))
+    assert tags.input_tags.allow_nan
+    assert tags.estimator_type == "classifier"
+    assert not get_tags(CalibratedClassifier()).input_tags.allow_nan
+
+
+def test_missing_values_go_to_the_classifier(iris):
+    X, y = iris[0].copy(), iris[1]
+    X[::3, 1] = np.nan
+    model = CalibratedClassifier(HistGradientBoostingClassifier(max_iter=10), "ts", cv=3)
+    assert model.fit(X, y).score(X, y) > 0.9
+
+
+# --- errors and warnings -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"method": "nope"}, ValueError, "method must be one of .* got 'nope'"),
+        ({"method": 3}, TypeError, "method must be an acronym or a calibrator, got 3"),
+        ({"method": TS(input="probs")}, ValueError, "input='logits', got input='probs'"),
+        ({"response_method": "predict"}, ValueError, "response_method must be in .* got 'predict'"),
+        ({"ensemble": "auto"}, ValueError, "ensemble must be True or False, got 'auto'"),
+        ({"cv": "prefit"}, ValueError, "needs a fitted estimator, got estimator=None"),
+        ({"cv": LeaveOneOut()}, ValueError, "at least 2, got 1.*ensemble=False"),
+    ],
+)
+def test_errors_state_the_rule_and_the_value(parameters, error, message, iris):
+    with pytest.raises(error, match=message):
+        CalibratedClassifier(**parameters).fit(*iris)
+
+
+def test_errors_of_the_data(iris):
+    X, y = iris
+    with pytest.raises(ValueError, match="at least two classes, got 1 class"):
+        CalibratedClassifier().fit(X, np.zeros(150, int))
+    with pytest.raises(ValueError, match="sample_weight must not be zero everywhere"):
+        CalibratedClassifier().fit(X, y, np.zeros(150))
+    with pytest.raises(ValueError, match="sample_weight must be finite and at least 0, got -1"):
+        CalibratedClassifier().fit(X, y, -np.ones(150))
+    model = CalibratedClassifier(Scripted("predict_proba"), "ts", cv="prefit")
+    model.estimator.fit(None, y)
+    with pytest.raises(ValueError, match="finite or -inf, got nan at row 1, class 0"):
+        model.fit(np.array([[0.2, 0.3, 0.5], [np.nan, 0.5, 0.5]]), [0, 1])
+
+
+def test_leave_one_out_pools(iris):
+    X, y = iris[0][:40], iris[1][:40]
+    model = CalibratedClassifier(method="ts", cv=LeaveOneOut(), ensemble=False).fit(X, y)
+    assert model.score(X, y) > 0.9
+
+
+def test_importing_calibrant_does_not_import_it():
+    code = "import sys, calibrant; calibrant.TS; print('calibrant.sklearn' in sys.modules)"
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert output.stdout.strip() == "False"
+
+
+def test_the_documentation_page_runs(tmp_path, monkeypatch):
+    page = Path(__file__).parents[1] / "docs/sklearn.md"
+    if not page.exists():
+        pytest.skip("the documentation is not in this distribution")
+    code = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile("\n".join(code), str(page), "exec"), {})
