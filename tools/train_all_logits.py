@@ -2,7 +2,7 @@
 
 Run it from the repository root; it needs torch, NumPy and Pillow, and no installed calibrant:
 
-    python tools/train_all_logits.py --data DIR --out /tmp/logits --seeds 0 1 --pack $OUT
+    python tools/train_all_logits.py --data DIR --out LOGITS --seeds 0 1 --pack FOLDER
 
 ``DIR`` holds the folders cifar100, cifar10 and fashion-mnist. The logits of a seed come to lie in
 ``OUT/seedN/DATASET-NETWORK.npz`` with a card and a log each; what is there already is not made
