@@ -198,7 +198,7 @@ def test_float32_finds_the_same_map(monkeypatch):
     options = {"full": True, "iterations": 200, "report": lambda done, total: None}
     penalty = Penalty(0.02, 0.02, 0.02)
     wide = fit_affine(logits / 3.0, None, labels, np.ones(800), penalty, **options)
-    monkeypatch.setattr("calibrant.calibrators._affine.NARROW_CLASSES", 2)
+    monkeypatch.setattr("calibrant.calibrators._affine.NARROW_SIZE", 2)
     narrow = fit_affine(logits / 3.0, None, labels, np.ones(800), penalty, **options)
     assert narrow.nll == pytest.approx(wide.nll, abs=1e-4)
     assert narrow.minimum.value <= wide.minimum.value + 1e-5

@@ -197,7 +197,11 @@ def test_idx_files_are_padded(tmp_path: Path) -> None:
     assert np.bincount(data.split).tolist() == [36, 4, 10]
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"no idx"), gzip.compress(b"")])
+@pytest.mark.parametrize(
+    "content",
+    [b"no gzip", gzip.compress(b"no idx"), gzip.compress(b"")],
+    ids=["no gzip", "no idx", "nothing"],
+)
 def test_bad_idx_files(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.gz").write_bytes(content)
     with pytest.raises(calibrant.FileError):

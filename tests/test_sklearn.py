@@ -74,19 +74,7 @@ def cancer():
     return load_breast_cancer(return_X_y=True)
 
 
-# --- scikit-learn's own checks -----------------------------------------------------------------
-
-
-def failing_for_a_reason(estimator):
-    if estimator.method is not QUICK_PTS:
-        return {}
-    reason = (
-        "PTS weighs its penalty against the effective number of rows, (sum w)^2 / sum w^2, so that "
-        "the scale of weights does not matter: a weight of 2 is not two rows. It shows only where "
-        "there are rows enough for a network to be chosen over temperature scaling."
-    )
-    kinds = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in kinds}
+# --- scikit-learn's own checks: none is expected to fail ----------------------------------------
 
 
 @expected_on_tiny_data
@@ -97,8 +85,7 @@ def failing_for_a_reason(estimator):
         CalibratedClassifier(GaussianNB(), "ets", cv=3),
         CalibratedClassifier(method="platt", cv=3),
         CalibratedClassifier(method=QUICK_PTS, cv=3, ensemble=False),
-    ],
-    expected_failed_checks=failing_for_a_reason,
+    ]
 )
 def test_estimator_checks(estimator, check):
     check(estimator)

@@ -18,15 +18,17 @@ from numpy.typing import NDArray
 
 from calibrant._arrays import row_tiles
 from calibrant._progress import Report
-from calibrant.calibrators._lbfgs import Minimum, lbfgs
+from calibrant.calibrators._lbfgs import Minimum, lbfgs, one_thread
 
 Floats = NDArray[np.float64]
 
 TILE = 1 << 20  # elements of a tile: large for the matrix products, small for memory
-NARROW_CLASSES = 256  # from here on the fit computes in float32, twice as fast
-TOLERANCE = 1e-12
-NARROW_TOLERANCE = 1e-7  # float32 does not resolve smaller gains
-EVIDENCE_ROWS = 1500  # rows whose pairs tell how much the gradients' entries depend on each other
+NARROW_CLASSES = 256  # from here on matrix products are large enough for threads
+NARROW_SIZE = 1 << 18  # elements from which on the fit computes in float32, twice as fast
+TOLERANCE = {"float32": 1e-7, "float64": 1e-12}  # float32 does not resolve smaller gains
+# Smaller probabilities count as these: subnormal numbers make products fifty times slower.
+SMALLEST_LOG = {"float32": -34.0, "float64": -300.0}
+EVIDENCE_ROWS = 600  # rows whose pairs tell how much the gradients' entries depend on each other
 EVIDENCE_SHARE = 0.25  # of the penalty that the moments give; best on ten networks, see the docs
 NO_EVIDENCE = 1e9  # the penalty where there is nothing but noise
 
@@ -53,7 +55,7 @@ class AffineData:
     inputs: NDArray[Any]  # (rows, classes), or one column more: the mean feature
     finite: NDArray[np.bool_] | None  # None where no class is masked
     labels: NDArray[np.int64]
-    share: NDArray[Any]  # of each row in the mean; sums to 1
+    share: Floats  # of each row in the mean; sums to 1
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class AffineLoss:
         value, slope = 0.0, np.zeros(self.size)
         for inputs, share, losses, residual in self.tiles(flat):
             value += float(share @ losses)
-            residual *= share[:, None]
+            _weigh(residual, share)
             self._add_products(slope, inputs, residual)
         return value, slope
 
@@ -97,7 +99,7 @@ class AffineLoss:
         result = np.zeros(self.size)
         for inputs, share, _, residual in self.tiles(flat):
             np.square(residual, out=residual)
-            residual *= share[:, None]
+            _weigh(residual, share)
             self._add_products(result, np.square(inputs), residual)
         return result
 
@@ -106,9 +108,7 @@ class AffineLoss:
         change += left.T @ right if self.full else np.einsum("ij,ij->j", left, right)
         intercept += right.sum(axis=0)
 
-    def tiles(
-        self, flat: Floats
-    ) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    def tiles(self, flat: Floats) -> Iterator[tuple[NDArray[Any], Floats, Floats, NDArray[Any]]]:
         """Inputs, shares, losses, and probabilities minus the one-hot label; of some rows."""
         data = self.data
         change, intercept = self.split(flat.astype(data.features.dtype))
@@ -123,20 +123,30 @@ class AffineLoss:
             yield inputs, data.share[rows], losses, scores
 
 
-def _to_residuals(scores: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[Any]:
+def _weigh(residual: NDArray[Any], share: Floats) -> None:
+    residual *= share.astype(residual.dtype)[:, None]
+
+
+def _to_residuals(scores: NDArray[Any], labels: NDArray[np.int64]) -> Floats:
     """The rows' NLL; the scores become, in place, probabilities minus the one-hot label."""
     rows = np.arange(len(scores))
     scores -= scores.max(axis=1, keepdims=True)
     true = scores[rows, labels]
+    np.maximum(scores, SMALLEST_LOG[scores.dtype.name], out=scores)
     np.exp(scores, out=scores)
     total = scores.sum(axis=1, keepdims=True)
     scores /= total
     scores[rows, labels] -= 1.0
-    return np.asarray(np.log(total[:, 0]) - true)
+    return np.log(total[:, 0], dtype=np.float64) - true
+
+
+def working_precision(elements: int) -> type[np.float32] | type[np.float64]:
+    """In which a fit on so many features computes."""
+    return np.float32 if elements >= NARROW_SIZE else np.float64
 
 
 def fit_affine(
-    features: Floats,
+    features: NDArray[Any],
     finite: NDArray[np.bool_] | None,
     labels: NDArray[np.int64],
     weight: Floats,
@@ -152,19 +162,18 @@ def fit_affine(
     A row's mean says nothing about its classes, but as a common part of all inputs it gives every
     column of D another intercept, C times over. Kept apart it has a penalty of its own.
     """
-    narrow = features.shape[1] >= NARROW_CLASSES
-    features = features.astype(np.float32 if narrow else np.float64, copy=False)
+    features = features.astype(working_precision(features.size), copy=False)
     inputs = _mean_apart(features) if centred else features
-    share = (weight / weight.sum()).astype(features.dtype)
-    loss = AffineLoss(AffineData(features, inputs, finite, labels, share), full)
-    fisher = loss.fisher(np.zeros(loss.size))
-    if full and penalty.off_diagonal is None:
-        penalty = replace(penalty, off_diagonal=evidence_penalty(loss, fisher))
-    minimum = _minimise(loss, _pull(loss, penalty), fisher, iterations, narrow, report)
+    data = AffineData(features, inputs, finite, labels, weight / weight.sum())
+    loss = AffineLoss(data, full)
+    with one_thread(unless=full and loss.classes >= NARROW_CLASSES):
+        fisher = loss.fisher(np.zeros(loss.size))
+        if full and penalty.off_diagonal is None:
+            penalty = replace(penalty, off_diagonal=evidence_penalty(loss, fisher))
+        minimum = _minimise(loss, _pull(loss, penalty), fisher, iterations, report)
+        nll = loss.value(minimum.x)
     change, intercept = loss.split(minimum.x)
-    if centred:
-        change = _mean_joined(change)
-    return AffineFit(change, intercept, minimum, loss.value(minimum.x), penalty)
+    return AffineFit(_mean_joined(change) if centred else change, intercept, minimum, nll, penalty)
 
 
 def _mean_apart(features: NDArray[Any]) -> NDArray[Any]:
@@ -190,7 +199,7 @@ def _pull(loss: AffineLoss, penalty: Penalty) -> Floats:
 
 
 def _minimise(
-    loss: AffineLoss, pull: Floats, fisher: Floats, iterations: int, narrow: bool, report: Report
+    loss: AffineLoss, pull: Floats, fisher: Floats, iterations: int, report: Report
 ) -> Minimum:
     """L-BFGS in units of each parameter's own curvature, in which all are about alike."""
     floor = 1e-6 * fisher.max() + 1e-300  # for classes that no row speaks about
@@ -209,8 +218,7 @@ def _minimise(
         objective,
         np.zeros(loss.size),
         iterations=iterations,
-        tolerance=NARROW_TOLERANCE if narrow else TOLERANCE,
-        threads=None if narrow and loss.full else 1,
+        tolerance=TOLERANCE[loss.data.features.dtype.name],
         progress=report,
     )
     return replace(minimum, x=unit * minimum.x)
@@ -225,7 +233,7 @@ def evidence_penalty(loss: AffineLoss, fisher: Floats) -> float:
     a prior is 1 / (2 n s^2). Where g is no larger than noise there is nothing to be found.
     """
     start = np.zeros(loss.size)
-    rows = 1.0 / float(np.square(loss.data.share, dtype=np.float64).sum())  # Kish's effective rows
+    rows = 1.0 / float(loss.data.share @ loss.data.share)  # Kish's effective rows
     gradient = _off_diagonal(loss.split(loss.gradient(start)[1])[0])
     trace = float(_off_diagonal(loss.split(fisher)[0]).sum())
     squares = _fisher_squares(loss)
@@ -260,7 +268,7 @@ def _fisher_squares(loss: AffineLoss) -> float:
     )
     tiles = AffineLoss(sample, loss.full).tiles(np.zeros(loss.size))
     residual = np.concatenate([tile[3] for tile in tiles])
-    inputs, share = sample.inputs[:, :classes], sample.share.astype(np.float64)
+    inputs, share = sample.inputs[:, :classes], sample.share
     both = inputs * residual
     products = (inputs @ inputs.T) * (residual @ residual.T) - both @ both.T
     squares = np.square(products, dtype=np.float64)

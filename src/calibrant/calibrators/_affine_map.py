@@ -7,18 +7,27 @@ finite feature of their row, that of a class which the classifier has ruled out.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from calibrant._arrays import Array
 from calibrant._errors import CalibrationWarning
 from calibrant._numerics import log_softmax, softmax
 from calibrant._progress import reporter
-from calibrant.calibrators._affine import AffineFit, Penalty, fit_affine
+from calibrant.calibrators._affine import (
+    NARROW_CLASSES,
+    AffineFit,
+    Penalty,
+    fit_affine,
+    working_precision,
+)
 from calibrant.calibrators._base import LogitCalibrator
+from calibrant.calibrators._lbfgs import one_thread
 from calibrant.calibrators._start import effective_rows, fitted_temperature
 from calibrant.calibrators.temperature import TemperatureScaling
 
@@ -52,7 +61,7 @@ class AffineCalibrator(LogitCalibrator):
         """Functions of bounded logits; their values for masked classes do not matter."""
         return logits
 
-    def _penalty(self, features: NDArray[np.float64], rows: float) -> Penalty:
+    def _penalty(self, features: NDArray[Any], rows: float) -> Penalty:
         """The penalties for these features of so many (effective) rows."""
         raise NotImplementedError
 
@@ -77,7 +86,8 @@ class AffineCalibrator(LogitCalibrator):
         self.temperature_ = start.temperature_
         self._before_features(effective_rows(weight))
         finite = np.isfinite(logits)
-        features = self._unit() * _filled(self._features(_bounded(logits), finite), finite)
+        bounded = _bounded(logits).astype(working_precision(logits.size), copy=False)
+        features = self._unit() * _filled(self._features(bounded, finite), finite)
         with reporter(f"fitting {type(self).__name__}", self.verbose) as report:
             fit = fit_affine(
                 features,
@@ -129,6 +139,14 @@ class AffineCalibrator(LogitCalibrator):
 
     # --- predicting ---
 
+    def _map_rows(
+        self, scores: Any, function: Callable[[Array], Array], columns: int | None
+    ) -> Array:
+        """Tiles run on threads, in which large matrix products must not start their own."""
+        check_is_fitted(self)
+        with one_thread(unless=not (self._full and self.n_classes_ >= NARROW_CLASSES)):
+            return super()._map_rows(scores, function, columns)
+
     def _probabilities(self, logits: Array) -> Array:
         return softmax(self._scores(logits))
 
@@ -145,7 +163,7 @@ class AffineCalibrator(LogitCalibrator):
 
 
 def diagonal_penalty(
-    features: NDArray[np.float64], rows: float, slope: Strength, intercept: Strength
+    features: NDArray[Any], rows: float, slope: Strength, intercept: Strength
 ) -> Penalty:
     """Given strengths multiply means of squares; "auto" is measured, see the docs."""
     classes = features.shape[1]
@@ -159,8 +177,8 @@ def diagonal_penalty(
     )
 
 
-def mean_square(values: NDArray[np.float64]) -> float:
-    return float(np.vdot(values, values)) / values.size
+def mean_square(values: NDArray[Any]) -> float:
+    return float(np.mean(np.square(values), dtype=np.float64))
 
 
 def _check_strength(name: str, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,15 @@ Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 
 FORBIDDEN = 1e30  # stands for a value that is not finite, so that the line search steps back
 _AT_LIMIT = 1  # SciPy's status for "iterations or evaluations used up"
+
+
+def one_thread(unless: bool = False) -> Any:
+    """A context in which matrix products use one thread, unless they are large.
+
+    Threads that wait for each other over small ones cost far more than they save, and one thread
+    rounds the same way on every machine.
+    """
+    return nullcontext() if unless else threadpool_limits(limits=1, user_api="blas")
 
 
 @dataclass(frozen=True)
@@ -53,15 +63,12 @@ def lbfgs(
     iterations: int,
     tolerance: float,
     memory: int = 10,
-    threads: int | None = 1,
     progress: Progress | None = None,
 ) -> Minimum:
     """Minimise from ``start``; never ends above it.
 
     Ends when one iteration gains less than ``tolerance`` (of the value, or absolutely below 1).
     A line search that finds no lower point means that rounding is all that is left to win.
-    ``threads`` of the matrix products, None for all: where they are small, threads that wait for
-    each other cost far more than they save, and one thread rounds the same way everywhere.
     """
     seen = _BestSoFar(objective)
     done = 0
@@ -81,8 +88,7 @@ def lbfgs(
         "maxls": 30,
     }
     search: Any = minimize  # its type stubs know no objective that is an object
-    with threadpool_limits(limits=threads, user_api="blas"):
-        result = search(seen, start, jac=True, method="L-BFGS-B", callback=count, options=options)
+    result = search(seen, start, jac=True, method="L-BFGS-B", callback=count, options=options)
     if seen.x is None:
         return Minimum(start, np.inf, done, False, "the loss is not finite at the start")
     if result.status == _AT_LIMIT:

@@ -23,7 +23,7 @@ from calibrant.calibrators._diag_fit import (
     make_grid,
     make_start,
 )
-from calibrant.calibrators._lbfgs import Minimum
+from calibrant.calibrators._lbfgs import Minimum, one_thread
 from calibrant.calibrators._monotone import (
     ClenshawCurtisRule,
     CumulativeRule,
@@ -174,7 +174,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
             start.centre,
             start.spread,
         )
-        with reporter(f"fitting {type(self).__name__}", self.verbose) as report:
+        with one_thread(), reporter(f"fitting {type(self).__name__}", self.verbose) as report:
             self.weights_, minimum = fit_network(
                 objective,
                 start,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._arrays import InputKind
@@ -65,7 +65,7 @@ class MatrixScaling(AffineCalibrator):
     def _centred(self) -> bool:
         return self.off_diagonal_penalty == "auto"  # a given one is ODIR to the letter
 
-    def _penalty(self, features: NDArray[np.float64], rows: float) -> Penalty:
+    def _penalty(self, features: NDArray[Any], rows: float) -> Penalty:
         classes = features.shape[1]
         if self.off_diagonal_penalty != "auto":
             given = float(self.off_diagonal_penalty) / (classes * (classes - 1))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
@@ -70,7 +69,7 @@ class StructuredVectorScaling(AffineCalibrator):
     def _unit(self) -> float:
         return 1.0
 
-    def _penalty(self, features: NDArray[np.float64], rows: float) -> Penalty:
+    def _penalty(self, features: NDArray[Any], rows: float) -> Penalty:
         classes = features.shape[1]
         return Penalty(classes / rows, classes * (classes - 1) / rows, classes / rows)
 

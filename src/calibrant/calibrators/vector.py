@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 from numpy.typing import NDArray
 
 from calibrant._arrays import InputKind
@@ -53,5 +54,5 @@ class VectorScaling(AffineCalibrator):
         self.verbose = verbose
         self.input = input
 
-    def _penalty(self, features: NDArray[np.float64], rows: float) -> Penalty:
+    def _penalty(self, features: NDArray[Any], rows: float) -> Penalty:
         return diagonal_penalty(features, rows, self.slope_penalty, self.intercept_penalty)
