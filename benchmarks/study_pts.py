@@ -126,6 +126,7 @@ def fit_variant(
         mean, spread = np.zeros_like(mean), np.ones_like(spread)
     low, high = inputs.min(axis=0), inputs.max(axis=0)
     sizes = network.layer_sizes(inputs.shape[1], variant.hidden)
+    penalties = anchored._path(problem)
     rng = np.random.default_rng(0)
     nets = [
         variant.member(
@@ -137,14 +138,14 @@ def fit_variant(
         )
         for _ in range(variant.members)
     ]
-    paths = [net.path(anchored.PENALTIES) for net in nets]
-    candidates = anchored._candidates(problem, base, anchored.PENALTIES, paths)
+    paths = [net.path(penalties) for net in nets]
+    candidates = anchored._candidates(problem, base, penalties, paths)
     chosen, _ = anchored._choose(problem, candidates)
 
     def temperature(other: TemperatureProfile) -> np.ndarray:
         if chosen.penalty is None:
             return np.full(len(other), 1.0 if chosen.name == "identity" else base)
-        at = anchored.PENALTIES.index(chosen.penalty)
+        at = penalties.index(chosen.penalty)
         read = np.clip(INPUTS[variant.inputs](other.top_logits(), base), low, high)
         raw = [
             network.forward(network.unflatten(path[at][0], sizes), (read - mean) / spread)

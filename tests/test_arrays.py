@@ -296,7 +296,7 @@ BAD_WEIGHTS = {
     "too few": ([1, 1, 1], ValueError, r"shape \(4,\), got shape \(3,\)"),
     "a column": (np.ones((4, 1)), ValueError, r"shape \(4,\), got shape \(4, 1\)"),
     "a number": (2.0, ValueError, r"shape \(4,\), got shape \(\)"),
-    "all zero": ([0, 0, 0, 0], ValueError, "must not be 0 everywhere"),
+    "all zero": ([0, 0, 0, 0], ValueError, "must not be zero everywhere"),
     "strings": (["1", "1", "1", "1"], TypeError, "sample_weight must be numbers, got dtype <U1"),
 }
 

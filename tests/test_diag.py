@@ -9,7 +9,7 @@ Golden records:
 | iop_diag_forward_h4_s20 | gradients | 2e-5 | 3e-7 |
 | iop_diag_forward_h3x3_s50 | m at points, m of logits, cross-entropy | 2e-5 | 1e-6 |
 | iop_diag_forward_h3x3_s50 | gradients | 2e-5 | 2e-7 |
-| iop_diag_lbfgs_A | loss reached (gradients zeroed): 1.1476 | 0.02 | +0.003; penalty=0: -0.013 |
+| iop_diag_lbfgs_A | loss reached (gradients zeroed): 1.1476 | 0.02 | +0.011; penalty=0: -0.013 |
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_gradients_are_the_authors(oracle, oracle_data, name):
         np.testing.assert_allclose(ours.T, theirs, atol=record["tol"])
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.1])
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_loss_reached_is_the_authors(oracle, oracle_data, penalty):
     record = oracle("iop_diag_lbfgs_A")
     recorded = record["output"]["zero_grad_fixed"]["loss1"]
@@ -463,10 +463,14 @@ def _torch_reference(logits, labels, nodes=50, iterations=200):
 
 @pytest.mark.slow
 def test_no_worse_than_the_authors_procedure(fashion):
+    """NLL 0.295691 in 53 s; here 0.295263 without the penalty and 0.295723 with it, in 0.4 s."""
     pytest.importorskip("torch")
     logits, labels = fashion.val_logits.astype(np.float64), fashion.val_labels.astype(np.int64)
-    model = DiagonalOrderPreserving().fit(logits, labels)
-    assert model.fit_info_["loss_after"] <= _torch_reference(logits, labels) + 1e-4
+    reached = _torch_reference(logits, labels)
+    published = DiagonalOrderPreserving(penalty=0.0).fit(logits, labels)
+    assert published.fit_info_["loss_after"] <= reached
+    penalised = DiagonalOrderPreserving().fit(logits, labels)
+    assert penalised.fit_info_["loss_after"] <= reached + 2e-4
 
 
 def test_grid_places_values_in_their_cells():

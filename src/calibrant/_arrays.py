@@ -273,7 +273,7 @@ def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     bad = ~(np.isfinite(array) & (array >= 0.0))
     _refuse_first(bad, array, "sample_weight must be finite and at least 0")
     if not array.any():
-        raise ValueError("sample_weight must not be 0 everywhere")
+        raise ValueError("sample_weight must not be zero everywhere")
     return array
 
 

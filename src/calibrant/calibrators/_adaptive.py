@@ -18,7 +18,12 @@ from calibrant._losses import LOSSES, ProfileLoss
 from calibrant._progress import reporter
 from calibrant.calibrators import _anchored
 from calibrant.calibrators import _network as network
-from calibrant.calibrators._base import TEMPERATURE_BOUNDS, TemperatureMap, best_temperature
+from calibrant.calibrators._base import (
+    TEMPERATURE_BOUNDS,
+    TemperatureMap,
+    best_temperature,
+    warn_at_bound,
+)
 from calibrant.profile import TemperatureProfile
 
 DEFAULT_LOSS = "mixed"
@@ -69,7 +74,9 @@ class AdaptiveTemperature(TemperatureMap):
 
     def _fit_profile(self, profile: TemperatureProfile) -> None:
         self._check_parameters()
-        base = best_temperature(profile, self._loss_name(), TEMPERATURE_BOUNDS).x
+        scaling = best_temperature(profile, self._loss_name(), TEMPERATURE_BOUNDS)
+        warn_at_bound(scaling, type(self).__name__)
+        base = scaling.x
         self._learn_inputs(base)
         inputs = self._profile_inputs(profile)
         with reporter(f"fitting {type(self).__name__}", self.verbose) as report:

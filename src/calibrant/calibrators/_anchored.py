@@ -34,6 +34,9 @@ Vector = NDArray[np.float64]
 
 RANGE = 3.0  # no row's temperature leaves T0 e^-3 .. T0 e^3
 PENALTIES = (1000.0, 250.0, 60.0, 15.0, 4.0, 1.0)  # in rows: a prior that weighs as much as these
+# Weaker penalties than this over the number of rows are not tried: with few hundred rows, and
+# hardly an error among them, the leave-one-out loss itself is too uncertain to tell.
+WEAKEST = 3_750.0
 ITERATIONS = 12  # a penalty
 TOLERANCE = 1e-5
 CHUNK = 16_384  # rows whose Jacobian is held at once
@@ -42,7 +45,7 @@ CHUNK = 16_384  # rows whose Jacobian is held at once
 PATIENCE = 0.25
 IDENTITY, SCALING = 0, 1  # positions among the candidates
 # With more rows than this, estimating the one temperature costs less than leaving it alone could.
-IDENTITY_ROWS = 200
+IDENTITY_ROWS = 300
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ def fit(
     sizes = network.layer_sizes(inputs.shape[1], hidden)
     anchors = [_anchor(sizes, rng) for _ in range(members if hidden else 1)]
     nets = [_Member(problem, standard, sizes, float(np.log(base)), anchor) for anchor in anchors]
-    penalties = PENALTIES if penalty == "auto" else _way_to(float(penalty))
+    penalties = _path(problem) if penalty == "auto" else _way_to(float(penalty))
     paths = _run(nets, penalties, report)
     candidates = _candidates(problem, base, penalties, paths)
     chosen, info = _choose(problem, candidates) if penalty == "auto" else (candidates[-1], {})
@@ -190,6 +193,11 @@ def _fitted_loss(nets: Sequence[_Member], flats: Sequence[Vector]) -> float:
     """The loss of the averaged networks on the rows they were fitted on."""
     shift = np.mean([n.link(n.output(f))[0] for n, f in zip(nets, flats, strict=True)], axis=0)
     return nets[0].loss.mean(-(nets[0].log_base + shift))
+
+
+def _path(problem: ProfileLoss) -> tuple[float, ...]:
+    """The penalties that are worth trying with so many rows."""
+    return tuple(p for p in PENALTIES if p >= WEAKEST / problem.effective_rows) or PENALTIES[:1]
 
 
 def _way_to(penalty: float) -> tuple[float, ...]:

@@ -97,7 +97,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
         hidden: Sequence[int] = (10, 10),
         quadrature: Literal["grid", "authors"] = "grid",
         nodes: int = 50,
-        penalty: float = 0.1,
+        penalty: float = 1.0,
         starts: int = 4,
         max_iterations: int = 1000,
         random_state: int | np.random.Generator | None = None,
