@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+JAX_VENV := .venv-jax
+JAX := $(JAX_VENV)/.ready
 PEER_VENV := .venv-peers
 PEERS := $(PEER_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench quality clean
+.PHONY: help demo test test-all test-jax check format bench quality clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -25,6 +27,12 @@ $(PEERS): pyproject.toml
 	$(PEER_VENV)/bin/python -m pip install --quiet --group peers --editable .
 	@touch $@
 
+$(JAX): pyproject.toml
+	$(PYTHON) -m venv $(JAX_VENV)
+	$(JAX_VENV)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(JAX_VENV)/bin/python -m pip install --quiet --group jax --editable .
+	@touch $@
+
 demo: $(READY)  ## calibrate real logits and compare the methods
 	@$(BIN)/calibrant demo
 
@@ -33,6 +41,9 @@ test: $(READY)  ## run all tests but the slow ones
 
 test-all: $(READY)  ## run all tests
 	@$(BIN)/python -m pytest -n auto
+
+test-jax: $(JAX)  ## run the tests with JAX arrays, in an environment of their own
+	@$(JAX_VENV)/bin/python -m pytest tests/test_jax.py
 
 check: $(READY)  ## format, lint, types, import contract
 	$(BIN)/ruff format --check
@@ -51,4 +62,4 @@ quality: $(READY)  ## the evidence for the default of PTS; DATA=folder of .npz f
 	@$(BIN)/python benchmarks/quality.py $(if $(DATA),--data $(DATA)) $(QUALITY)
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) $(PEER_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) $(PEER_VENV) $(JAX_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist

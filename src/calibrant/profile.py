@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_jax_array
 from numpy.typing import NDArray
 
 from calibrant import _container
@@ -327,7 +327,7 @@ class _Builder:
     ) -> None:
         self.scores, self.labels, self.kind, self.k, self.scale = scores, labels, kind, k, scale
         self.exact = scores.shape[1] <= EXACT_CLASSES
-        self.host = on_host(scores)
+        self.host = on_host(scores) or is_jax_array(scores)  # JAX has no float64 unless told so
         self.local = threading.local()
 
     def run(self, threads: int | None, progress: Progress | None) -> list[_Part]:
@@ -350,9 +350,8 @@ class _Builder:
         return result
 
     def tile(self, rows: slice) -> _Part:
-        tile = as_working_float(self.scores[rows])
-        if self.host:
-            tile = to_numpy(tile)
+        tile = self.scores[rows]
+        tile = as_working_float(to_numpy(tile) if self.host else tile)
         if self.kind == "probs":
             check_probabilities(tile, first_row=rows.start)
             tile = log_odds(tile)

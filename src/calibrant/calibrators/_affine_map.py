@@ -114,6 +114,12 @@ class AffineCalibrator(LogitCalibrator):
             if name.endswith("_penalty") and value != "auto":
                 _check_strength(name, value)
 
+    def _penalties(self) -> tuple[str, ...]:
+        both = ("slope", "intercept")
+        if not self._full:
+            return both
+        return (*both, "off_diagonal", *(("common",) if self._centred() else ()))
+
     def _tell(self, start: TemperatureScaling, fit: AffineFit) -> None:
         converged = start.fit_info_["converged"] and fit.minimum.converged
         told = fit.minimum if start.fit_info_["converged"] else None
@@ -126,7 +132,7 @@ class AffineCalibrator(LogitCalibrator):
             "loss_temperature_scaling": start.fit_info_["loss_after"],
             "loss_after": fit.nll,
             "penalised_loss": fit.minimum.value,
-            "penalty": {k: v for k, v in vars(fit.penalty).items() if self._full or "off" not in k},
+            "penalty": {name: getattr(fit.penalty, name) for name in self._penalties()},
         }
         if not fit.minimum.converged:
             warnings.warn(
@@ -167,18 +173,18 @@ def diagonal_penalty(
 ) -> Penalty:
     """Given strengths multiply means of squares; "auto" is measured, see the docs."""
     classes = features.shape[1]
-    pull = classes / rows
+    automatic = INTERCEPT_PULL * classes / rows
     return Penalty(
-        slope=(
-            SLOPE_PULL * pull * mean_square(features) if slope == "auto" else float(slope) / classes
-        ),
+        slope=slope_pull(features, rows, classes) if slope == "auto" else float(slope) / classes,
         off_diagonal=0.0,
-        intercept=INTERCEPT_PULL * pull if intercept == "auto" else float(intercept) / classes,
+        intercept=automatic if intercept == "auto" else float(intercept) / classes,
     )
 
 
-def mean_square(values: NDArray[Any]) -> float:
-    return float(np.mean(np.square(values), dtype=np.float64))
+def slope_pull(features: NDArray[Any], rows: float, classes: int) -> float:
+    """The default penalty of the slopes on these features."""
+    mean_square = float(np.mean(np.square(features), dtype=np.float64))
+    return SLOPE_PULL * mean_square * classes / rows
 
 
 def _check_strength(name: str, value: Any) -> None:

@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 
 from calibrant._arrays import InputKind
 from calibrant.calibrators._affine import Penalty
-from calibrant.calibrators._affine_map import AffineCalibrator, Strength, diagonal_penalty
+from calibrant.calibrators._affine_map import (
+    AffineCalibrator,
+    Strength,
+    diagonal_penalty,
+    slope_pull,
+)
 
 
 class MatrixScaling(AffineCalibrator):
@@ -23,9 +28,9 @@ class MatrixScaling(AffineCalibrator):
     ----------
     slope_penalty, off_diagonal_penalty, intercept_penalty
         What multiplies the mean of the squares of each part (the last two are ODIR of Kull et al.
-        2019); 0 frees it. ``"auto"`` is 10 C^2 / n for the diagonal, C^2 / n for the intercepts
-        (n rows), and for the other entries as strong as the data speak against them: where they
-        show nothing but noise, the map stays close to vector scaling.
+        2019); 0 frees it. ``"auto"`` grows with C / n as in ``VectorScaling``, and for the other
+        entries as the data speak against them: where they show nothing but noise, the map stays
+        vector scaling. See the docs.
     max_iterations
         Of L-BFGS.
     verbose
@@ -75,5 +80,5 @@ class MatrixScaling(AffineCalibrator):
         return replace(
             diagonal_penalty(features - mean, rows, self.slope_penalty, self.intercept_penalty),
             off_diagonal=None,
-            common=diagonal_penalty(mean, rows / classes, "auto", 0.0).slope,
+            common=slope_pull(mean, rows, classes),
         )

@@ -21,7 +21,8 @@ class VectorScaling(AffineCalibrator):
     ----------
     slope_penalty, intercept_penalty
         What multiplies the mean over the classes of the squares; 0 is the published method.
-        ``"auto"`` is 10 C^2 / n for the slopes and C^2 / n for the intercepts (n rows).
+        ``"auto"`` is 2 C^2 / n times the mean square of z / T for the slopes and 3 C^2 / n for the
+        intercepts (C classes, n rows): enough not to lose to temperature scaling on unseen rows.
     max_iterations
         Of L-BFGS.
     verbose

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 from numpy.typing import NDArray
 
 from calibrant._arrays import (
@@ -80,7 +80,10 @@ def labelled(
     ``rows`` says what to do with rows that do not sum to 1: "strict" refuses them, "normalize"
     divides by the sum, "raw" takes them as they are.
     """
-    array = as_working_float(as_scores(probs, "probs"))
+    array = as_scores(probs, "probs")
+    if is_jax_array(array):  # it has no float64 unless told so: metrics of it are NumPy's
+        array = to_numpy(array)
+    array = as_working_float(array)
     check_probabilities(array, rows=rows)
     if rows == "normalize":
         array = normalize_rows(array)
