@@ -566,6 +566,7 @@ def test_jobs_change_nothing(ensemble, iris):
     np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrationWarning")
 def test_random_state_fills_what_is_open(iris):
     forest = make_pipeline(StandardScaler(), RandomForestClassifier(5))
     fitted = [CalibratedClassifier(forest, cv=2, random_state=s).fit(*iris) for s in (0, 0, 1)]

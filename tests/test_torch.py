@@ -286,6 +286,7 @@ def test_calibrated_module() -> None:
 # --- profiles from a data loader --------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrationWarning")
 def test_collect_is_the_profile_of_all_logits() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 70))
