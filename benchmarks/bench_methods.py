@@ -2,17 +2,20 @@
 
     python benchmarks/bench_methods.py [--sizes 5000x100,12500x1000] [--methods irova,irm]
 
-Peers are timed in the same run on the same data; the last column is their time over ours (fit and
-predict together), so above 1 we are ahead. What a peer is given and gives back is said beside it.
+Peers are timed on the same data in the same run, in a process of their own that is ended when its
+time is up; the last column is their time over ours (fit and predict together), so above 1 we are
+ahead. Both sides give the better of two runs, or one where a run takes over five seconds.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -21,129 +24,9 @@ import numpy as np
 import calibrant
 from calibrant.calibrators import REGISTRY
 from calibrant.comparison import TWO_CLASS_METHODS
+from peers import PEERS
 
-Job = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[Callable[[], Any], Callable[[Any], Any]]]
-
-
-@dataclass(frozen=True)
-class Peer:
-    """Another library's version of a method."""
-
-    package: str
-    note: str
-    job: Job  # (logits, probs, labels) -> (fit, predict of what fit gave)
-
-
-def _sklearn_isotonic(logits: np.ndarray, probs: np.ndarray, labels: np.ndarray) -> Any:
-    from sklearn.isotonic import IsotonicRegression
-
-    def fit() -> Any:
-        classes = range(probs.shape[1])
-        return [
-            IsotonicRegression(out_of_bounds="clip").fit(probs[:, c], labels == c) for c in classes
-        ]
-
-    return fit, lambda models: [m.predict(probs[:, c]) for c, m in enumerate(models)]
-
-
-def _sklearn_pooled(logits: np.ndarray, probs: np.ndarray, labels: np.ndarray) -> Any:
-    from sklearn.isotonic import IsotonicRegression
-
-    target = (labels[:, None] == np.arange(probs.shape[1])).ravel().astype(float)
-
-    def fit() -> Any:
-        return IsotonicRegression(out_of_bounds="clip").fit(probs.ravel(), target)
-
-    return fit, lambda model: model.predict(probs.ravel())
-
-
-def _sklearn_temperature(logits: np.ndarray, probs: np.ndarray, labels: np.ndarray) -> Any:
-    from sklearn.calibration import _TemperatureScaling
-
-    return (
-        lambda: _TemperatureScaling().fit(logits.astype(np.float64), labels),
-        lambda model: model.predict(logits.astype(np.float64)),
-    )
-
-
-def _uncertainty(name: str) -> Job:
-    def job(logits: np.ndarray, probs: np.ndarray, labels: np.ndarray) -> Any:
-        import calibration
-
-        def fit() -> Any:
-            model = getattr(calibration, name)(len(labels), num_bins=10)
-            model.train_calibration(probs, labels)
-            return model
-
-        return fit, lambda model: model.calibrate(probs)
-
-    return job
-
-
-def _netcal(module: str, name: str) -> Job:
-    def job(logits: np.ndarray, probs: np.ndarray, labels: np.ndarray) -> Any:
-        import importlib
-
-        cls = getattr(importlib.import_module(f"netcal.{module}"), name)
-
-        def fit() -> Any:
-            model = cls()
-            model.fit(probs.astype(np.float64), labels)
-            return model
-
-        return fit, lambda model: model.transform(probs.astype(np.float64))
-
-    return job
-
-
-def _splinecalib(logits: np.ndarray, probs: np.ndarray, labels: np.ndarray) -> Any:
-    import splinecalib
-
-    top, hit = probs.max(axis=1), (probs.argmax(axis=1) == labels).astype(int)
-
-    def fit() -> Any:
-        model = splinecalib.SplineCalib()
-        model.fit(top, hit)
-        return model
-
-    return fit, lambda model: model.calibrate(top)
-
-
-def _probmetrics(name: str) -> Job:
-    def job(logits: np.ndarray, probs: np.ndarray, labels: np.ndarray) -> Any:
-        from probmetrics.calibrators import get_calibrator
-
-        return (
-            lambda: get_calibrator(name).fit(probs, labels),
-            lambda model: model.predict_proba(probs),
-        )
-
-    return job
-
-
-PEERS: dict[str, list[Peer]] = {
-    "ts": [
-        Peer("sklearn", "", _sklearn_temperature),
-        Peer("probmetrics", "", _probmetrics("temp-scaling")),
-        Peer("netcal", "", _netcal("scaling", "TemperatureScaling")),
-    ],
-    "irova": [
-        Peer("sklearn", "from probabilities, rows not normalised", _sklearn_isotonic),
-        Peer("netcal", "", _netcal("binning", "IsotonicRegression")),
-    ],
-    "irm": [Peer("sklearn", "pooled, from probabilities, rows not normalised", _sklearn_pooled)],
-    "pbmc": [Peer("calibration", "", _uncertainty("PlattBinnerMarginalCalibrator"))],
-    "histogram": [
-        Peer("calibration", "", _uncertainty("HistogramMarginalCalibrator")),
-        Peer("netcal", "equal width", _netcal("binning", "HistogramBinning")),
-    ],
-    "bbq": [Peer("netcal", "", _netcal("binning", "BBQ"))],
-    "spline": [Peer("splinecalib", "takes and gives one confidence a row", _splinecalib)],
-    "svs": [Peer("probmetrics", "", _probmetrics("svs"))],
-    "sms": [Peer("probmetrics", "", _probmetrics("sms"))],
-}
-# Peers that take minutes at the larger size are timed at the smaller one only.
-SMALL_ONLY = {("netcal", "bbq"), ("probmetrics", "sms"), ("netcal", "ts")}
+LONG_RUN = 5.0  # seconds from which one run is enough
 
 
 def data(rows: int, classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -167,32 +50,56 @@ def timed(fit: Callable[[], Any], predict: Callable[[Any], Any]) -> tuple[float,
         return fitted - started, time.perf_counter() - fitted
 
 
-def ours(name: str, logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+def better(fit: Callable[[], Any], predict: Callable[[Any], Any]) -> tuple[float, float]:
     """The better of two runs; only one where a run takes long."""
+    first = timed(fit, predict)
+    return first if sum(first) > LONG_RUN else min(first, timed(fit, predict), key=sum)
+
+
+def ours(name: str, logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Seconds of our method."""
     model = calibrant.calibrator(name)
-    job = (lambda: model.fit(logits, labels), lambda fitted: fitted.predict_proba(logits))
-    first = timed(*job)
-    return first if sum(first) > 5.0 else min(first, timed(*job), key=sum)
+    return better(lambda: model.fit(logits, labels), lambda fitted: fitted.predict_proba(logits))
 
 
-def show(name: str, logits: np.ndarray, probs: np.ndarray, labels: np.ndarray) -> None:
+def time_peer(name: str, index: int, rows: int, classes: int) -> None:
+    """What the peer's own process does: the two times as a line of JSON."""
+    logits, probs, labels = data(rows, classes)
+    try:
+        result: object = better(*PEERS[name][index].job(logits, probs, labels))
+    except Exception as error:  # a peer's trouble is its own, and worth a line
+        result = f"{type(error).__name__}: {error}"
+    print("\n" + json.dumps(result))
+
+
+def peer_seconds(name: str, index: int, size: tuple[int, int], limit: float) -> Any:
+    """(fit, predict) of a peer, or a sentence on why there is none."""
+    call = [sys.executable, __file__, "--peer", name, str(index), *map(str, size)]
+    try:
+        done = subprocess.run(call, capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return f"not done after {limit:.0f} s"
+    lines = done.stdout.strip().splitlines()
+    return json.loads(lines[-1]) if lines else f"ended with status {done.returncode}"
+
+
+def show(name: str, size: tuple[int, int], limit: float) -> None:
     """One line for us and one a peer."""
+    logits, _, labels = data(*size)
     fit, predict = ours(name, logits, labels)
-    print(f"  {name:<12} {fit:>9.3f} {predict:>9.3f}", flush=True)
-    for peer in PEERS.get(name, []):
-        big = logits.shape[1] > 500
-        if find_spec(peer.package) is None or (big and (peer.package, name) in SMALL_ONLY):
+    print(f"  {name:<14} {fit:>9.3f} {predict:>9.3f}", flush=True)
+    for index, peer in enumerate(PEERS.get(name, [])):
+        label, note = f"  {peer.package}", f"  ({peer.note})" if peer.note else ""
+        if find_spec(peer.package) is None:
+            print(f"  {label:<14} not installed", flush=True)
             continue
-        try:
-            peer_fit, peer_predict = timed(*peer.job(logits, probs, labels))
-        except Exception as error:  # a peer's trouble is its own, and worth a line
-            print(f"    {peer.package}: failed ({type(error).__name__}: {error})"[:100], flush=True)
+        seconds = peer_seconds(name, index, size, limit)
+        if isinstance(seconds, str):
+            print(f"  {label:<14} {seconds[:70]}{note}", flush=True)
             continue
-        ratio = (peer_fit + peer_predict) / (fit + predict)
-        note = f"  ({peer.note})" if peer.note else ""
-        label = f"  {peer.package}"
+        ratio = sum(seconds) / (fit + predict)
         print(
-            f"  {label:<12} {peer_fit:>9.3f} {peer_predict:>9.3f} {ratio:>8.1f}x{note}", flush=True
+            f"  {label:<14} {seconds[0]:>9.3f} {seconds[1]:>9.3f} {ratio:>8.1f}x{note}", flush=True
         )
 
 
@@ -201,19 +108,23 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="5000x100,12500x1000")
     parser.add_argument("--methods", help="comma-separated; left out: all")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds a peer may take")
+    parser.add_argument("--peer", nargs=4, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
+    if chosen.peer:
+        name, index, rows, classes = chosen.peer
+        time_peer(name, int(index), int(rows), int(classes))
+        return
     names = chosen.methods.split(",") if chosen.methods else list(REGISTRY)
     for size in chosen.sizes.split(","):
         rows, classes = (int(part) for part in size.split("x"))
-        logits, probs, labels = data(rows, classes)
         print(f"{rows} x {classes}: seconds to fit and to predict, peer's total over ours")
         for name in names:
             if name not in TWO_CLASS_METHODS:
-                show(name, logits, probs, labels)
-    logits, probs, labels = data(5000, 2)
+                show(name, (rows, classes), chosen.limit)
     print("5000 x 2")
-    for name in TWO_CLASS_METHODS:
-        show(name, logits, probs, labels)
+    for name in [name for name in names if name in TWO_CLASS_METHODS]:
+        show(name, (5000, 2), chosen.limit)
 
 
 if __name__ == "__main__":

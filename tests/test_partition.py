@@ -238,3 +238,14 @@ def test_rows_are_chosen_by_index_and_may_repeat(summary):
     for one, other in zip(rows.psi(b, index), rows.take(index).psi(b, np.arange(4)), strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(rows.psi(b, index).value, direct(logits[index], b).value, atol=1e-4)
+
+
+def test_a_pair_is_psi_at_b_and_at_twice_b(logits, summary):
+    rng = np.random.default_rng(3)
+    rows = summary(logits)
+    b = random_b(rng, 1e-4, 1e3, len(logits))
+    index = rng.permutation(len(logits))
+    pair = rows.psi_pair(b, index)
+    one, two = rows.psi(b, index), rows.psi(2.0 * b, index)
+    for got, expected in zip(pair, (one.value, one.slope, two.value, two.slope), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 import calibrant
 from calibrant import TS, CalibrationWarning, TemperatureProfile, Uncalibrated
+from calibrant._losses import ProfileLoss
 from calibrant._optimize import best_of_scan, falling_then_rising
 
 GOLDEN_SETS = "ABCD"
@@ -328,3 +329,29 @@ def test_nothing_warns_on_a_good_fit():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert TS().fit(*sampled(200, 4, 2.0)).fit_info_["converged"] is True
+
+
+@pytest.mark.parametrize("root", [-6.0, -0.3, 0.0, 0.2, 3.9, 7.5])
+@pytest.mark.parametrize("start", [-20.0, 0.0, 5.0])
+def test_a_bracket_that_grows_from_a_start_finds_the_same_root(root, start):
+    result = falling_then_rising(lambda x: np.expm1(x - root), -7.0, 8.0, "x", start=start)
+    assert result.converged
+    assert result.x == pytest.approx(root, abs=1e-9)
+
+
+@pytest.mark.parametrize(("sign", "end"), [(1.0, -7.0), (-1.0, 8.0)])
+def test_a_bracket_without_a_root_ends_at_the_bound(sign, end):
+    result = falling_then_rising(lambda x: sign, -7.0, 8.0, "x", start=0.0)
+    assert not result.converged
+    assert result.x == end
+
+
+@pytest.mark.parametrize("classes", [3, 90])
+@pytest.mark.parametrize("loss", ["nll", "brier", "mixed"])
+def test_slopes_alone_are_those_of_the_rows(classes, loss):
+    profile = TemperatureProfile().update(*sampled(50, classes, 1.5))
+    problem = ProfileLoss(profile, loss)
+    rng = np.random.default_rng(0)
+    log_b, index = rng.uniform(-9.0, 6.0, 50), rng.permutation(50)
+    expected = problem.rows(log_b, index).slope
+    np.testing.assert_allclose(problem.slopes(log_b, index), expected, rtol=1e-9, atol=1e-10)

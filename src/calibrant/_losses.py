@@ -68,6 +68,18 @@ class ProfileLoss:
         value, slope, curvature = parts
         return RowLoss(value + self.brier_share, slope, curvature)
 
+    def slopes(self, log_b: NDArray[np.float64], index: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The slopes of ``rows`` alone, for less."""
+        b = np.exp(log_b)
+        reach = b * self.label_gap[index]
+        if not self.brier_share:
+            return self.nll_share * (self.profile.psi(b, index).slope - reach)
+        psi, slope, psi2, slope2 = self.profile.psi_pair(b, index)
+        true_slope = reach - slope
+        squares = np.exp(psi2 - 2.0 * psi) * (slope2 - 2.0 * slope)
+        brier = squares - 2.0 * np.exp(reach - psi) * true_slope
+        return self.brier_share * brier - self.nll_share * true_slope
+
     def mean(self, log_b: float | NDArray[np.float64]) -> float:
         """The weighted mean at one inverse temperature, or one a row."""
         return float(self.shares @ self.rows(np.broadcast_to(log_b, self.all_rows.shape)).value)

@@ -22,14 +22,34 @@ class ScalarResult:
 
 
 def falling_then_rising(
-    slope: Callable[[float], float], low: float, high: float, unit: str
+    slope: Callable[[float], float], low: float, high: float, unit: str, start: float | None = None
 ) -> ScalarResult:
-    """The minimiser of a function whose slope changes sign at most once: a bracketed root."""
-    if slope(low) >= 0.0:
-        return ScalarResult(low, False, f"the loss still falls at the smallest {unit}")
-    if slope(high) <= 0.0:
-        return ScalarResult(high, False, f"the loss still falls at the largest {unit}")
-    return ScalarResult(float(brentq(slope, low, high, xtol=1e-12)), True, "converged")
+    """The minimiser of a function whose slope changes sign at most once: a bracketed root.
+
+    From ``start`` the bracket grows in doubling steps, so that a root near it is found at once.
+    """
+    if start is None:
+        left, right = low, high
+    else:
+        left, right = _around(slope, float(np.clip(start, low, high)), low, high)
+    if slope(left) >= 0.0:
+        return ScalarResult(left, False, f"the loss still falls at the smallest {unit}")
+    if slope(right) <= 0.0:
+        return ScalarResult(right, False, f"the loss still falls at the largest {unit}")
+    return ScalarResult(float(brentq(slope, left, right, xtol=1e-12)), True, "converged")
+
+
+def _around(
+    slope: Callable[[float], float], start: float, low: float, high: float
+) -> tuple[float, float]:
+    """Two points with the root of a rising slope between them, or the interval's end."""
+    direction = -1.0 if slope(start) > 0.0 else 1.0
+    near, step = start, 0.5
+    while True:
+        far = float(np.clip(near + direction * step, low, high))
+        if far in (low, high) or direction * slope(far) >= 0.0:
+            return (near, far) if direction > 0.0 else (far, near)
+        near, step = far, 2.0 * step
 
 
 def best_of_scan(

@@ -22,6 +22,7 @@ from typer.core import TyperGroup
 
 import calibrant
 from calibrant._errors import CalibrationWarning
+from calibrant.papers.pts.command import app as reproduce_app
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -148,6 +149,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
+
+
+app.add_typer(reproduce_app, name="reproduce")
 
 
 def _examples(*lines: str) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from importlib.resources import files
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+_ARRAYS = ("val_logits", "val_labels", "test_logits", "test_labels")
 
 
 @dataclass(frozen=True)
@@ -16,10 +20,10 @@ class LogitData:
     """A network's logits on held-out images: fit on the validation rows, judge on the test rows."""
 
     name: str
-    val_logits: NDArray[np.float16]
-    val_labels: NDArray[np.uint8]
-    test_logits: NDArray[np.float16]
-    test_labels: NDArray[np.uint8]
+    val_logits: NDArray[np.floating[Any]]
+    val_labels: NDArray[np.integer[Any]]
+    test_logits: NDArray[np.floating[Any]]
+    test_labels: NDArray[np.integer[Any]]
     card: dict[str, Any]
 
 
@@ -42,7 +46,22 @@ def load(name: str) -> LogitData:
     """
     if name not in names():
         raise ValueError(f"data set must be one of {', '.join(names())}, got {name!r}")
-    folder = files("calibrant") / "data"
-    card = json.loads((folder / f"{name}.json").read_text())
-    with (folder / f"{name}.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        return LogitData(name, **{key: arrays[key] for key in arrays.files}, card=card)
+    return _read(files("calibrant") / "data" / name)
+
+
+def read(path: str | PathLike[str]) -> LogitData:
+    """A data set from a file NAME.npz, with its card NAME.json beside it where there is one."""
+    file = Path(path)
+    if file.suffix != ".npz":
+        raise ValueError(f"the file must end in .npz, got {file}")
+    return _read(file.with_suffix(""))
+
+
+def _read(stem: Any) -> LogitData:
+    array_file, card_file = stem.parent / f"{stem.name}.npz", stem.parent / f"{stem.name}.json"
+    card = json.loads(card_file.read_text()) if card_file.is_file() else {}
+    with array_file.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        missing = [name for name in _ARRAYS if name not in arrays]
+        if missing:
+            raise ValueError(f"{array_file} lacks {', '.join(missing)}; it must hold {_ARRAYS}")
+        return LogitData(stem.name, **{name: arrays[name] for name in _ARRAYS}, card=card)

@@ -43,6 +43,7 @@ from calibrant._partition import (
     GapRows,
     NodeRows,
     Psi,
+    PsiPair,
     Workspace,
     joined,
     tabulate,
@@ -251,6 +252,10 @@ class TemperatureProfile:
         index = np.arange(len(self)) if index is None else index
         b = np.broadcast_to(np.asarray(b, np.float64) * self.scale, index.shape)
         return self._block.rows.psi(b, index)
+
+    def psi_pair(self, b: Floats, index: NDArray[np.intp]) -> PsiPair:
+        """psi and its slope at b and 2 b, of the rows in ``index``: faster than two ``psi``."""
+        return self._block.rows.psi_pair(b * self.scale, index)
 
     def row_nll(self, temperature: Any) -> Floats:
         """Minus the log-probability of the true class at a temperature, a row."""

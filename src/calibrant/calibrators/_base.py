@@ -195,9 +195,10 @@ class TemperatureCalibrator(Calibrator):
             return profile.update(scores, labels, sample_weight=sample_weight, input=self.input)
 
         profile = build(1.0)
-        best = best_temperature(profile, "nll", TEMPERATURE_BOUNDS).x
-        if 0.1 <= best <= 25.0:
+        slope = ProfileLoss(profile, "nll").mean_slope
+        if slope(-np.log(25.0)) <= 0.0 <= slope(-np.log(0.1)):  # the best temperature is between
             return profile
+        best = best_temperature(profile, "nll", TEMPERATURE_BOUNDS).x
         return build(2.0 ** round(np.log2(best)))
 
 
@@ -246,7 +247,7 @@ def best_temperature(
     problem = ProfileLoss(profile, loss)
     search = (-np.log(high), -np.log(low), "inverse temperature")
     if loss == "nll":
-        result = falling_then_rising(problem.mean_slope, *search)
+        result = falling_then_rising(problem.mean_slope, *search, start=0.0)
     else:
         result = best_of_scan(problem.mean, problem.mean_slope, *search)
     return ScalarResult(float(np.exp(-result.x)), result.converged, result.message)

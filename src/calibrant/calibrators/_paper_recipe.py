@@ -73,7 +73,7 @@ def fit(
         temperature = absolute_temperature(raw, np)
         moving = temperature == np.abs(raw)
         # d loss / d r = -(d loss / d log b) / T * sign(r) = -(d loss / d log b) / r
-        slope = problem.rows(-np.log(temperature), batch).slope
+        slope = problem.slopes(-np.log(temperature), batch)
         signal = np.where(moving, -slope / np.where(moving, raw, 1.0), 0.0)
         signal *= row_weight[batch] / len(batch)
         gradient = network.gradient(weights, layers, signal, linear)

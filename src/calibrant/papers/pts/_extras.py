@@ -12,4 +12,5 @@ def need(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         package = {"PIL": "pillow"}.get(top := module.split(".")[0], top)
-        raise ImportError(f'this needs {package}: pip install "calibrant[papers]"') from error
+        extra = "plot" if top == "matplotlib" else "papers"
+        raise ImportError(f'this needs {package}: pip install "calibrant[{extra}]"') from error

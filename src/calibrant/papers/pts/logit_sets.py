@@ -1,0 +1,150 @@
+"""The logits that the experiments run on: where they come from, and how a seed splits them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant import datasets
+from calibrant._arrays import InputKind
+
+# The paper's networks by the names that their logits have here.
+PAPER_ROWS = {
+    "cifar10-lenet5": "CIFAR LeNet5",
+    "cifar10-vgg19": "CIFAR VGG19",
+    "cifar100-lenet5": "CIFAR100 LeNet5",
+    "cifar100-vgg19": "CIFAR100 VGG19",
+    "imagenet-resnet50": "ImgNet ResNet50",
+    "imagenet-resnet152": "ImgNet ResNet152",
+    "imagenet-densenet169": "ImgNet DenNet169",
+    "imagenet-xception": "ImgNet Xception",
+    "imagenet-mobilenetv2": "ImgNet MobNetV2",
+}
+STAND_INS = {"imagenet5k-mobilenetv2": "ImgNet MobNetV2"}
+IMAGENET = "imagenet-"  # how the names of the paper's ImageNet networks begin
+
+
+@dataclass(frozen=True)
+class LogitSet:
+    """Scores and labels to fit on and to judge on."""
+
+    name: str
+    val_scores: NDArray[Any] = field(repr=False)
+    val_labels: NDArray[Any] = field(repr=False)
+    test_scores: NDArray[Any] = field(repr=False)
+    test_labels: NDArray[Any] = field(repr=False)
+    kind: InputKind = "logits"
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return int(self.val_scores.shape[1])
+
+    def digest(self) -> str:
+        """A hash of all that it holds but its name."""
+        parts = (self.val_scores, self.val_labels, self.test_scores, self.test_labels)
+        whole = hashlib.sha256(self.kind.encode())
+        for part in parts:
+            whole.update(f"{part.dtype.str}{part.shape}".encode())
+            whole.update(np.ascontiguousarray(part).data)
+        return whole.hexdigest()
+
+    def drawn(self, seed: int) -> LogitSet:
+        """Seed 0: the split as it is. Others: all rows, which no training saw, split anew."""
+        if seed == 0:
+            return self
+        rows = len(self.val_labels)
+        scores = np.concatenate([self.val_scores, self.test_scores])
+        labels = np.concatenate([self.val_labels, self.test_labels])
+        order = np.random.default_rng(seed).permutation(len(labels))
+        val, test = order[:rows], order[rows:]
+        return replace(
+            self,
+            val_scores=scores[val],
+            val_labels=labels[val],
+            test_scores=scores[test],
+            test_labels=labels[test],
+        )
+
+    def with_part(self, fraction: float, seed: int) -> LogitSet:
+        """The first part of the validation rows in an order that the seed draws.
+
+        Larger fractions of one seed hold the smaller ones.
+        """
+        if fraction == 1.0:
+            return self
+        rows = len(self.val_labels)
+        kept = np.random.default_rng([seed, 1]).permutation(rows)[: max(round(fraction * rows), 1)]
+        return replace(self, val_scores=self.val_scores[kept], val_labels=self.val_labels[kept])
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a set lies; small, so that it can be sent to another process, which loads it."""
+
+    name: str
+    file: Path | None = None  # NAME.npz with both parts; neither file: shipped with the package
+    pair: tuple[Path, Path] | None = None  # validation and test scores in two files
+
+    def load(self) -> LogitSet:
+        """Read it."""
+        if self.pair is not None:
+            return _from_pair(self.name, *self.pair)
+        data = datasets.load(self.name) if self.file is None else datasets.read(self.file)
+        return LogitSet(
+            self.name, data.val_logits, data.val_labels, data.test_logits, data.test_labels
+        )
+
+
+def _from_pair(name: str, val: Path, test: Path) -> LogitSet:
+    from calibrant.scorefiles import read_scores
+
+    fitted, judged = read_scores(val), read_scores(test)
+    if fitted.kind != judged.kind:
+        raise ValueError(f"{val} has {fitted.kind}, but {test} has {judged.kind}")
+    if fitted.scores.shape[1] != judged.scores.shape[1]:
+        classes = f"{fitted.scores.shape[1]} classes, but {test} has {judged.scores.shape[1]}"
+        raise ValueError(f"{val} has {classes}")
+    assert fitted.labels is not None
+    assert judged.labels is not None
+    return LogitSet(name, fitted.scores, fitted.labels, judged.scores, judged.labels, fitted.kind)
+
+
+def sources(
+    folders: Iterable[Path] = (),
+    added: Iterable[tuple[str, Path, Path]] = (),
+    only: Iterable[str] = (),
+) -> list[Source]:
+    """The shipped sets, then files NAME.npz of folders, then added pairs; a later name replaces.
+
+    ``only`` keeps the sets with these names.
+    """
+    found = {name: Source(name) for name in datasets.names()}
+    for folder in folders:
+        files = sorted(folder.glob("*.npz"))
+        if not files:
+            raise ValueError(f"{folder} holds no .npz file")
+        found |= {file.stem: Source(file.stem, file=file.absolute()) for file in files}
+    for name, val, test in added:
+        found[name] = Source(name, pair=(val.absolute(), test.absolute()))
+    wanted = list(only)
+    for name in wanted:
+        if name not in found:
+            raise ValueError(f"there is no set {name!r}; there are {', '.join(found)}")
+    return [found[name] for name in wanted or found]
+
+
+def imagenet_group(names: Iterable[str]) -> tuple[list[str], bool]:
+    """The sets for the ImageNet-only experiments, and whether they are the real ones.
+
+    Where no logits of ImageNet are given, all sets stand in for them.
+    """
+    every = list(names)
+    real = [name for name in every if name.startswith(IMAGENET)]
+    return (real, True) if real else (every, False)

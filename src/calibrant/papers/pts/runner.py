@@ -1,0 +1,143 @@
+"""Runs experiments over all cores; a finished row is kept in a file and never computed again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import astuple
+from functools import cache, lru_cache
+from importlib.resources import files
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from calibrant.papers.pts.experiments import METHODS, Setting, run
+from calibrant.papers.pts.logit_sets import LogitSet, Source
+
+Row = dict[str, Any]
+Report = Callable[[int, int, float], None]  # (rows done, rows in all, seconds left)
+# What a row depends on: all but the readers, the doors to other frameworks and what shows rows.
+CODE = ("*.py", "calibrators/*.py", "metrics/*.py", "papers/pts/experiments.py")
+NOT_CODE = ("cli.py", "sklearn.py", "scorefiles.py", "io.py", "comparison.py", "datasets.py")
+SLOW_COST = 60.0  # how many quick fits one of the published recipe takes
+
+
+def run_all(
+    settings: Sequence[Setting],
+    sources: Iterable[Source],
+    folder: Path,
+    *,
+    workers: int | None = None,
+    report: Report = lambda done, total, left: None,
+) -> list[Row]:
+    """The rows of all settings, in their order; those that ``folder`` holds are read."""
+    by_name = {source.name: source for source in sources}
+    digests = {name: by_name[name].load().digest() for name in {one.data for one in settings}}
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {one: folder / f"{row_key(one, digests[one.data])}.json" for one in settings}
+    missing = [one for one in settings if not paths[one].is_file()]
+    pace = _Pace(missing, len(settings), report)
+    if missing:
+        _compute(missing, by_name, paths, workers or _cores(), pace)
+    return [json.loads(paths[one].read_text()) for one in settings]
+
+
+def row_key(setting: Setting, digest: str) -> str:
+    """A hash of everything that the row depends on."""
+    what = [*astuple(setting)[1:], repr(METHODS[setting.method]), digest, _code_digest()]
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
+
+
+@cache
+def _code_digest() -> str:
+    package = Path(str(files("calibrant")))
+    found = sorted({file for pattern in CODE for file in package.glob(pattern)})
+    whole = hashlib.sha256()
+    for file in found:
+        if file.relative_to(package).as_posix() not in NOT_CODE:
+            whole.update(file.read_bytes())
+    return whole.hexdigest()
+
+
+def _compute(
+    missing: Sequence[Setting],
+    sources: Mapping[str, Source],
+    paths: Mapping[Setting, Path],
+    workers: int,
+    pace: _Pace,
+) -> None:
+    # Fresh processes, each with one thread of linear algebra: the experiments are the parallel part
+    with ProcessPoolExecutor(workers, get_context("spawn"), threadpool_limits, (1,)) as pool:
+        jobs: dict[Future[Row], Setting] = {
+            pool.submit(_work, one, sources[one.data]): one for one in missing
+        }
+        try:
+            for job in as_completed(jobs):
+                _keep(paths[jobs[job]], job.result())
+                pace.done(jobs[job])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _work(setting: Setting, source: Source) -> Row:
+    try:
+        return run(setting, _loaded(source))
+    except Exception as error:
+        raise RuntimeError(f"{setting} failed: {type(error).__name__}: {error}") from error
+
+
+@lru_cache(maxsize=3)
+def _loaded(source: Source) -> LogitSet:
+    return source.load()
+
+
+def _keep(path: Path, row: Row) -> None:
+    """Write in one step, so that an interrupted run leaves no half row."""
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_text(json.dumps(row, allow_nan=False))
+    part.replace(path)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Pace:
+    """Rows done and the time left, a slow row counting as many quick ones."""
+
+    def __init__(self, missing: Sequence[Setting], total: int, report: Report) -> None:
+        self.started, self.report, self.total = time.monotonic(), report, total
+        self.count = total - len(missing)
+        self.cost, self.whole = 0.0, sum(map(_cost, missing))
+
+    def done(self, setting: Setting) -> None:
+        """Tell that one more is done."""
+        self.count += 1
+        self.cost += _cost(setting)
+        passed = time.monotonic() - self.started
+        self.report(self.count, self.total, passed * (self.whole / self.cost - 1.0))
+
+
+def _cost(setting: Setting) -> float:
+    return SLOW_COST if METHODS[setting.method].slow else 1.0
+
+
+def lines_of_progress(every: float = 20.0) -> Report:
+    """Progress as lines on standard error, one each ``every`` seconds: for logs."""
+    last = [time.monotonic()]
+
+    def report(done: int, total: int, left: float) -> None:
+        if time.monotonic() - last[0] >= every:
+            last[0] = time.monotonic()
+            text = f"{done}/{total} experiments, about {left / 60.0:.0f} min left"
+            print(text, file=sys.stderr, flush=True)
+
+    return report

@@ -1,0 +1,195 @@
+"""Rows of experiments as tables: means and spreads over seeds, beside the published numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from calibrant.papers.pts.experiments import FRACTIONS, METHODS
+from calibrant.papers.pts.logit_sets import PAPER_ROWS, STAND_INS
+
+Row = dict[str, Any]
+PERCENT = 100.0
+
+
+@cache
+def published() -> dict[str, dict[str, dict[str, float | None]]]:
+    """The paper's Tables 1-5: {table: {row: {column: number}}}."""
+    text = (files("calibrant") / "papers" / "pts" / "published.json").read_text()
+    return dict(json.loads(text))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Our values over seeds, and the paper's number."""
+
+    values: tuple[float, ...]
+    published: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """NaN where nothing was run."""
+        return float(np.mean(self.values)) if self.values else float("nan")
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation over seeds; NaN for fewer than two."""
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else float("nan")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells by row and column."""
+
+    title: str
+    note: str
+    columns: tuple[str, ...]
+    rows: dict[str, list[Cell]]
+    best: Callable[[Sequence[float]], float] | None = min  # what a good value of a row is
+    ours_only: frozenset[str] = frozenset()  # columns that the paper does not have
+
+
+class Results:
+    """The rows, to be asked for."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.rows = list(rows)
+        self._index: dict[tuple[Any, ...], dict[int, Row]] = {}
+        for row in self.rows:
+            key = (row["data"], row["method"], row["fraction"], row["width"])
+            self._index.setdefault(key, {})[row["seed"]] = row
+        self.names = list(dict.fromkeys(row["data"] for row in self.rows))
+        self.seeds = sorted({row["seed"] for row in self.rows})
+
+    def by_seed(
+        self, data: str, method: str, fraction: float = 1.0, width: int | None = None
+    ) -> dict[int, Row]:
+        """The rows of one method on one set."""
+        return self._index.get((data, method, fraction, width), {})
+
+    def values(self, metric: str, data: str, method: str, **where: Any) -> tuple[float, ...]:
+        """A metric over the seeds, times 100."""
+        found = self.by_seed(data, method, **where).values()
+        return tuple(PERCENT * row[metric] for row in found if row[metric] is not None)
+
+    def mean(self, metric: str, data: str, method: str, **where: Any) -> float:
+        """The mean over the seeds, times 100."""
+        return Cell(self.values(metric, data, method, **where)).mean
+
+
+def row_label(name: str) -> str:
+    """A set's name, and what it stands in for."""
+    return f"{name} (stand-in)" if name in STAND_INS else name
+
+
+def metric_table(
+    results: Results,
+    metric: str,
+    methods: Sequence[str],
+    title: str,
+    note: str = "",
+    best: Callable[[Sequence[float]], float] = min,
+) -> Table:
+    """Tables 1-3: one metric of all methods on all sets."""
+    paper = published()[metric]
+    rows = {}
+    for name in results.names:
+        known = paper.get(PAPER_ROWS.get(name, ""), {})
+        rows[row_label(name)] = [
+            Cell(
+                results.values(metric, name, key),
+                known.get(METHODS[key].published),
+            )
+            for key in methods
+        ]
+    shared = [name for name in results.names if name in PAPER_ROWS]
+    if shared:
+        rows[f"mean of the paper's {len(shared)}"] = [
+            Cell(_column_means(results, shared, metric, key), _published_mean(shared, metric, key))
+            for key in methods
+        ]
+    rows[f"mean of all {len(results.names)}"] = [
+        Cell(_column_means(results, results.names, metric, key)) for key in methods
+    ]
+    labels = tuple(METHODS[key].label for key in methods)
+    return Table(title, note, labels, rows, best)
+
+
+def _column_means(
+    results: Results, names: Sequence[str], metric: str, method: str
+) -> tuple[float, ...]:
+    """The mean over the sets, a seed; only seeds that every set has."""
+    by_set = [results.by_seed(name, method) for name in names]
+    seeds = set.intersection(*(set(rows) for rows in by_set)) if by_set else set()
+    return tuple(
+        float(np.mean([PERCENT * rows[seed][metric] for rows in by_set])) for seed in sorted(seeds)
+    )
+
+
+def _published_mean(names: Sequence[str], metric: str, method: str) -> float | None:
+    """The paper's mean over these networks."""
+    column = METHODS[method].published
+    rows = [published()[metric][PAPER_ROWS[name]] for name in names]
+    values = [row.get(column) for row in rows] if column else []
+    kept = [value for value in values if value is not None]
+    return float(np.mean(kept)) if kept else None
+
+
+def normalised_table(results: Results, group: Sequence[str], over: str, methods: Any) -> Table:
+    """Table 4: ECE divided by that of PTS at the same size, mean over the sets."""
+    rows = {}
+    for fraction in FRACTIONS:
+        percent = f"{100 * fraction:.0f}%"
+        known = published()["normalised_ece"].get(f"{100 * fraction:.0f}", {})
+        rows[percent] = [
+            Cell(_ratios(results, group, key, over, fraction), known.get(METHODS[key].published))
+            for key in methods
+        ]
+    labels = tuple(METHODS[key].label for key in methods)
+    title = f"ECE divided by that of {METHODS[over].label}, by part of the validation rows"
+    return Table(title, "", labels, rows, None)
+
+
+def _ratios(
+    results: Results, group: Sequence[str], method: str, over: str, fraction: float
+) -> tuple[float, ...]:
+    """The mean ratio over the sets, a seed that both methods have."""
+    pairs = [
+        (results.by_seed(name, method, fraction), results.by_seed(name, over, fraction))
+        for name in group
+    ]
+    seeds = set.intersection(*(set(a) & set(b) for a, b in pairs)) if pairs else set()
+    return tuple(
+        float(np.mean([a[seed]["ece"] / b[seed]["ece"] for a, b in pairs]))
+        for seed in sorted(seeds)
+    )
+
+
+def linear_table(results: Results, group: Sequence[str]) -> Table:
+    """Table 5: a network without a nonlinearity against PTS, under either recipe."""
+    columns = ("linear-paper", "pts-paper", "linear", "pts")
+    rows = {}
+    for name in group:
+        known = published()["linear"].get(PAPER_ROWS.get(name, ""), {})
+        rows[row_label(name)] = [
+            Cell(results.values("ece", name, key), known.get(METHODS[key].published))
+            for key in columns
+        ]
+    means = [[cell.mean for cell in column] for column in zip(*rows.values(), strict=True)]
+    theirs = {
+        column: float(np.mean([row[column] for row in published()["linear"].values()]))
+        for column in ("Linear", "PTS")
+    }
+    rows[f"mean of all {len(group)}"] = [
+        Cell((float(np.mean(column)),), theirs[METHODS[key].published])
+        for key, column in zip(columns, means, strict=True)
+    ]
+    return Table(
+        "ECE of the linear model and of PTS", "", tuple(METHODS[k].label for k in columns), rows
+    )
