@@ -32,10 +32,10 @@ def falling_then_rising(
         left, right = low, high
     else:
         left, right = _around(slope, float(np.clip(start, low, high)), low, high)
-    if slope(left) >= 0.0:
-        return ScalarResult(left, False, f"the loss still falls at the smallest {unit}")
-    if slope(right) <= 0.0:
-        return ScalarResult(right, False, f"the loss still falls at the largest {unit}")
+    if left == low and slope(low) >= 0.0:
+        return ScalarResult(low, False, f"the loss still falls at the smallest {unit}")
+    if right == high and slope(high) <= 0.0:
+        return ScalarResult(high, False, f"the loss still falls at the largest {unit}")
     return ScalarResult(float(brentq(slope, left, right, xtol=1e-12)), True, "converged")
 
 
