@@ -118,6 +118,13 @@ def _probmetrics(module: str, name: str, **options: Any) -> Job:
     return job
 
 
+def _probmetrics_spline(logits: np.ndarray, probs: np.ndarray, labels: np.ndarray) -> Any:
+    from probmetrics.calibrators.splines import CDFSplineCalibrator
+
+    top, hit = probs.max(axis=1), (probs.argmax(axis=1) == labels).astype(int)
+    return lambda: CDFSplineCalibrator().fit(top, hit), lambda model: model.predict_proba(top)
+
+
 def _dirichletcal(module: str, name: str, **options: Any) -> Job:
     def job(logits: np.ndarray, probs: np.ndarray, labels: np.ndarray) -> Any:
         cls = getattr(importlib.import_module(f"dirichletcal.calib.{module}"), name)
@@ -169,7 +176,7 @@ PEERS: dict[str, list[Peer]] = {
     "bbq": [Peer("netcal", "", _netcal("binning", "BBQ"))],
     "spline": [
         Peer("splinecalib", "takes and gives one confidence a row", _splinecalib),
-        Peer("probmetrics", "", _probmetrics("splines", "CDFSplineCalibrator")),
+        Peer("probmetrics", "takes and gives one confidence a row", _probmetrics_spline),
     ],
     "vector": [
         Peer("probmetrics", "", _probmetrics("logistic", "VectorScalingCalibrator")),

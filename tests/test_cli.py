@@ -13,41 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 import calibrant
-from calibrant import cli
 from calibrant.calibrators import REGISTRY
 from calibrant.scorefiles import read_scores
+from cli_support import as_json, refuse, run, succeed
 
-COMMANDS = ["fit", "apply", "evaluate", "compare", "export", "attach", "demo", "methods"]
+COMMANDS = [
+    *("fit", "apply", "evaluate", "compare", "export", "attach", "demo", "methods", "reproduce")
+]
 MAIN = [sys.executable, "-c", "from calibrant.cli import main; main()"]
 METRICS = ["accuracy", "ece", "brier", "nll"]
-PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
-
-
-def run(*args: Any) -> Result:
-    return CliRunner(env=PLAIN).invoke(cli.app, [str(arg) for arg in args])
-
-
-def succeed(*args: Any) -> str:
-    result = run(*args)
-    assert result.exit_code == 0, result.output
-    assert result.stderr == ""
-    return result.stdout
-
-
-def as_json(*args: Any) -> Any:
-    return json.loads(succeed(*args, "--json"))
-
-
-def refuse(*args: Any) -> str:
-    """The one line of standard error with which bad input ends."""
-    result = run(*args)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert re.fullmatch(r"error: [^\n]+\n", result.stderr), result.stderr
-    return result.stderr
 
 
 @pytest.fixture
@@ -368,7 +344,7 @@ def test_demo_json_shows_that_calibration_helps() -> None:
 
 
 def test_demo_prints_a_table_and_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "DEMO_METHODS", {"Uncalibrated": "base", "TS": "ts"})
+    monkeypatch.setattr("calibrant.cli._demo.DEMO_METHODS", {"Uncalibrated": "base", "TS": "ts"})
     text = succeed("demo")
     for heading in ("Accuracy", "ECE", "Brier", "NLL", "Fit (ms)", "Uncalibrated", "TS"):
         assert heading in text
@@ -410,14 +386,14 @@ def fail_with(error: BaseException) -> Any:
 
 
 def test_unexpected_errors_keep_their_trace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "_judge", fail_with(RuntimeError("a bug")))
+    monkeypatch.setattr("calibrant.cli._evaluate.judge", fail_with(RuntimeError("a bug")))
     assert isinstance(run("evaluate", "val.npz").exception, RuntimeError)
 
 
 def test_a_value_error_of_another_package_keeps_its_trace(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "_judge", lambda *args: json.loads("{"))
+    monkeypatch.setattr("calibrant.cli._evaluate.judge", lambda *args: json.loads("{"))
     result = run("evaluate", "val.npz")
     assert isinstance(result.exception, json.JSONDecodeError)
     assert "error:" not in result.stderr

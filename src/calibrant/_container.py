@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from calibrant._errors import FileError
+from calibrant._files import replacing
 
 _KEY = "calibrant"
 FORMAT_VERSION = 1
@@ -38,7 +38,10 @@ def write(
     header = json.dumps({"body": body, "sha256": _digest(body, tensors)})
     # safetensors refuses a file without tensors
     payload = to_bytes(tensors or {"empty": np.zeros(0, np.float32)}, metadata={_KEY: header})
-    _replace(Path(path), payload)
+    with replacing(Path(path)) as file:
+        file.write(payload)
+        file.flush()
+        os.fsync(file.fileno())  # before the renaming: a crash after it must not leave half a file
 
 
 def _plain(value: Any) -> Any:
@@ -46,25 +49,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"a file cannot hold a {type(value).__name__}")
-
-
-def _replace(path: Path, payload: bytes) -> None:
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=path.name, suffix=".tmp", dir=path.parent)
-    except OSError as error:  # says the temporary name, which nobody asked for
-        raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp's own mode keeps everybody else out
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

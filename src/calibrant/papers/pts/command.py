@@ -35,6 +35,8 @@ def _joined(args: list[str]) -> Iterator[str]:
     words = iter(args)
     for word in words:
         yield word
+        if word.startswith("--add="):
+            raise typer.BadParameter("--add takes three words: NAME VAL TEST")
         if word == "--add":
             three = list(islice(words, 3))
             if len(three) < 3 or any(part.startswith("--") for part in three):
@@ -81,7 +83,11 @@ def reproduce(
     ] = None,
     add: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME VAL TEST", help="Your own scores; may be repeated."),
+        typer.Option(
+            metavar="NAME VAL TEST",
+            help="Your own scores; may be repeated. Seeds after the first pool the rows of both "
+            "files and split them anew: --seeds 1 keeps yours.",
+        ),
     ] = None,
     sets: Annotated[
         str | None, typer.Option(help="Names of sets, separated by commas; left out: all.")

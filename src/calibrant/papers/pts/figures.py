@@ -188,7 +188,7 @@ def _expressive_power(axis: Any, results: Results, name: str) -> None:
                 points.append((parameter_count(method, width, classes), cell))
         if points:
             _errorbar(axis, method, [x for x, _ in points], [cell for _, cell in points], "-")
-    axis.set(xscale="log", xlabel="parameters", ylabel="ECE (%)")
+    axis.set(xscale="log", xlabel="parameters of one network", ylabel="ECE (%)")
     axis.set_ylim(bottom=0.0)
 
 

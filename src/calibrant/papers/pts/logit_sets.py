@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import datasets
-from calibrant._arrays import InputKind
+from calibrant._arrays import InputKind, as_labels, as_scores, to_numpy
+from calibrant.calibrators import calibrator
 
 # The paper's networks by the names that their logits have here.
 PAPER_ROWS = {
@@ -55,6 +56,11 @@ class LogitSet:
             whole.update(np.ascontiguousarray(part).data)
         return whole.hexdigest()
 
+    def in_double(self) -> LogitSet:
+        """The same in double precision."""
+        val, test = (scores.astype(np.float64) for scores in (self.val_scores, self.test_scores))
+        return replace(self, val_scores=val, test_scores=test)
+
     def drawn(self, seed: int) -> LogitSet:
         """Seed 0: the split as it is. Others: all rows, which no training saw, split anew."""
         if seed == 0:
@@ -96,10 +102,15 @@ class Source:
         """Read it."""
         if self.pair is not None:
             return _from_pair(self.name, *self.pair)
-        data = datasets.load(self.name) if self.file is None else datasets.read(self.file)
-        return LogitSet(
-            self.name, data.val_logits, data.val_labels, data.test_logits, data.test_labels
-        )
+        if self.file is None:
+            data = datasets.load(self.name)
+            return LogitSet(
+                self.name, data.val_logits, data.val_labels, data.test_logits, data.test_labels
+            )
+        data = datasets.read(self.file)
+        val = _checked(self.file, data.val_logits, data.val_labels, "logits")
+        test = _checked(self.file, data.test_logits, data.test_labels, "logits")
+        return LogitSet(self.name, *val, *test)
 
 
 def _from_pair(name: str, val: Path, test: Path) -> LogitSet:
@@ -108,12 +119,25 @@ def _from_pair(name: str, val: Path, test: Path) -> LogitSet:
     fitted, judged = read_scores(val), read_scores(test)
     if fitted.kind != judged.kind:
         raise ValueError(f"{val} has {fitted.kind}, but {test} has {judged.kind}")
-    if fitted.scores.shape[1] != judged.scores.shape[1]:
-        classes = f"{fitted.scores.shape[1]} classes, but {test} has {judged.scores.shape[1]}"
-        raise ValueError(f"{val} has {classes}")
-    assert fitted.labels is not None
-    assert judged.labels is not None
-    return LogitSet(name, fitted.scores, fitted.labels, judged.scores, judged.labels, fitted.kind)
+    parts = [_checked(p, f.scores, f.labels, f.kind) for p, f in ((val, fitted), (test, judged))]
+    widths = [scores.shape[1] for scores, _ in parts]
+    if widths[0] != widths[1]:
+        raise ValueError(f"{val} has {widths[0]} classes, but {test} has {widths[1]}")
+    return LogitSet(name, *parts[0], *parts[1], fitted.kind)
+
+
+def _checked(
+    path: Path, scores: Any, labels: Any, kind: InputKind
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Valid scores (rows, classes) and labels, now and not in the middle of an hour's work."""
+    try:
+        table = to_numpy(as_scores(scores, kind))
+        target = as_labels(labels, *table.shape)
+        # every row may come to be fitted on, under another seed
+        calibrator("base", input=kind).fit(table, target)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return table, target
 
 
 def sources(
@@ -133,11 +157,22 @@ def sources(
         found |= {file.stem: Source(file.stem, file=file.absolute()) for file in files}
     for name, val, test in added:
         found[name] = Source(name, pair=(val.absolute(), test.absolute()))
-    wanted = list(only)
+    wanted = list(dict.fromkeys(only))
     for name in wanted:
         if name not in found:
             raise ValueError(f"there is no set {name!r}; there are {', '.join(found)}")
     return [found[name] for name in wanted or found]
+
+
+def of_the_paper(names: Iterable[str]) -> list[str]:
+    """The sets that the paper's claims are judged on: its networks, the shipped ones, stand-ins.
+
+    Where there are none of these: all.
+    """
+    every = list(names)
+    shipped = datasets.names()
+    known = [name for name in every if name in PAPER_ROWS or name in STAND_INS or name in shipped]
+    return known or every
 
 
 def imagenet_group(names: Iterable[str]) -> tuple[list[str], bool]:

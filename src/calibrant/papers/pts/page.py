@@ -10,7 +10,8 @@ from html import escape
 from calibrant.papers.pts.summary import Cell, Table
 
 STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #777; --good: #1a7f37; --bad: #b35900; }
+:root { color-scheme: light dark; --line: #8884; --soft: #777; --good: #1a7f37;
+  --mid: #9a6700; --bad: #cf222e; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.4rem; }
 .scroll { overflow-x: auto; }
@@ -22,7 +23,8 @@ table.text td, table.text th { text-align: left; white-space: normal; min-width:
 tr.mean td { border-top: 2px solid var(--line); }
 .paper { display: block; color: var(--soft); font-size: .92em; }
 .best { font-weight: 700; }
-.holds { color: var(--good); font-weight: 600; } .fails { color: var(--bad); font-weight: 600; }
+.holds { color: var(--good); font-weight: 600; } .partly { color: var(--mid); font-weight: 600; }
+.fails { color: var(--bad); font-weight: 600; }
 figure { margin: 1.5rem 0; } figure img { max-width: 100%; background: #fff; border-radius: 4px; }
 figcaption, p.note { color: var(--soft); font-size: .9rem; max-width: 60rem; }
 """
@@ -164,6 +166,5 @@ def _html_table(columns: Sequence[str], rows: Sequence[str], style: str) -> str:
 
 def _mood(text: str) -> str:
     """A verdict's colour."""
-    if text in ("holds", "holds partly"):
-        return ' class="holds"'
-    return ' class="fails"' if text == "does not hold" else ""
+    moods = {"holds": "holds", "holds partly": "partly", "does not hold": "fails"}
+    return f' class="{moods[text]}"' if text in moods else ""

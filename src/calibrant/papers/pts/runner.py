@@ -16,6 +16,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy
 from threadpoolctl import threadpool_limits
 
 from calibrant.papers.pts.experiments import METHODS, Setting, run
@@ -23,9 +25,12 @@ from calibrant.papers.pts.logit_sets import LogitSet, Source
 
 Row = dict[str, Any]
 Report = Callable[[int, int, float], None]  # (rows done, rows in all, seconds left)
-# What a row depends on: all but the readers, the doors to other frameworks and what shows rows.
-CODE = ("*.py", "calibrators/*.py", "metrics/*.py", "papers/pts/experiments.py")
-NOT_CODE = ("cli.py", "sklearn.py", "scorefiles.py", "io.py", "comparison.py", "datasets.py")
+# The sources that a row depends on; a test holds the list to what `experiments` imports.
+CODE = (
+    *("_arrays.py", "_binning.py", "_losses.py", "_numerics.py", "_optimize.py", "_partition.py"),
+    *("profile.py", "calibrators/*.py", "metrics/*.py"),
+    *("papers/pts/experiments.py", "papers/pts/logit_sets.py"),
+)
 SLOW_COST = 60.0  # how many quick fits one of the published recipe takes
 
 
@@ -46,24 +51,29 @@ def run_all(
     pace = _Pace(missing, len(settings), report)
     if missing:
         _compute(missing, by_name, paths, workers or _cores(), pace)
-    return [json.loads(paths[one].read_text()) for one in settings]
+    # A row is known by its content: a set of another name may have left it.
+    return [json.loads(paths[one].read_text()) | {"data": one.data} for one in settings]
 
 
 def row_key(setting: Setting, digest: str) -> str:
     """A hash of everything that the row depends on."""
-    what = [*astuple(setting)[1:], repr(METHODS[setting.method]), digest, _code_digest()]
+    versions = (np.__version__, scipy.__version__)
+    what = [*astuple(setting)[1:], repr(METHODS[setting.method]), digest, _code_digest(), versions]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
 
 
 @cache
 def _code_digest() -> str:
-    package = Path(str(files("calibrant")))
-    found = sorted({file for pattern in CODE for file in package.glob(pattern)})
     whole = hashlib.sha256()
-    for file in found:
-        if file.relative_to(package).as_posix() not in NOT_CODE:
-            whole.update(file.read_bytes())
+    for file in code_files():
+        whole.update(file.read_bytes())
     return whole.hexdigest()
+
+
+def code_files() -> list[Path]:
+    """The files of ``CODE``."""
+    package = Path(str(files("calibrant")))
+    return sorted({file for pattern in CODE for file in package.glob(pattern)})
 
 
 def _compute(
@@ -73,8 +83,13 @@ def _compute(
     workers: int,
     pace: _Pace,
 ) -> None:
+    if workers == 1:
+        for one in missing:
+            _keep(paths[one], _work(one, sources[one.data]))
+            pace.done(one)
+        return
     # Fresh processes, each with one thread of linear algebra: the experiments are the parallel part
-    with ProcessPoolExecutor(workers, get_context("spawn"), threadpool_limits, (1,)) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _one_thread) as pool:
         jobs: dict[Future[Row], Setting] = {
             pool.submit(_work, one, sources[one.data]): one for one in missing
         }
@@ -85,6 +100,11 @@ def _compute(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _one_thread() -> None:
+    """Runs in a new process, which has loaded NumPy and SciPy by then, for this module's sake."""
+    threadpool_limits(1)
 
 
 def _work(setting: Setting, source: Source) -> Row:

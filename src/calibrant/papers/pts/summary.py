@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.papers.pts.experiments import FRACTIONS, METHODS
 from calibrant.papers.pts.logit_sets import PAPER_ROWS, STAND_INS
@@ -52,7 +53,6 @@ class Table:
     columns: tuple[str, ...]
     rows: dict[str, list[Cell]]
     best: Callable[[Sequence[float]], float] | None = min  # what a good value of a row is
-    ours_only: frozenset[str] = frozenset()  # columns that the paper does not have
 
 
 class Results:
@@ -60,6 +60,7 @@ class Results:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = list(rows)
+        _add_gains(self.rows)
         self._index: dict[tuple[Any, ...], dict[int, Row]] = {}
         for row in self.rows:
             key = (row["data"], row["method"], row["fraction"], row["width"])
@@ -78,9 +79,24 @@ class Results:
         found = self.by_seed(data, method, **where).values()
         return tuple(PERCENT * row[metric] for row in found if row[metric] is not None)
 
+    def paired(
+        self, metric: str, data: str, methods: Sequence[str], **where: Any
+    ) -> NDArray[np.float64]:
+        """(methods, seeds): a metric times 100 over the seeds that all the methods have."""
+        found = [self.by_seed(data, method, **where) for method in methods]
+        seeds = sorted(set.intersection(*(set(rows) for rows in found)))
+        return PERCENT * np.array([[rows[seed][metric] for seed in seeds] for rows in found])
+
     def mean(self, metric: str, data: str, method: str, **where: Any) -> float:
         """The mean over the seeds, times 100."""
         return Cell(self.values(metric, data, method, **where)).mean
+
+
+def _add_gains(rows: Sequence[Row]) -> None:
+    """How much lower the Brier score is than that of the same split's uncalibrated network."""
+    base = {(row["data"], row["seed"]): row["brier"] for row in rows if row["method"] == "base"}
+    for row in rows:
+        row["gain"] = base.get((row["data"], row["seed"]), np.nan) - row["brier"]
 
 
 def row_label(name: str) -> str:
@@ -166,9 +182,14 @@ def _ratios(
     ]
     seeds = set.intersection(*(set(a) & set(b) for a, b in pairs)) if pairs else set()
     return tuple(
-        float(np.mean([a[seed]["ece"] / b[seed]["ece"] for a, b in pairs]))
+        float(np.mean([_ratio(a[seed]["ece"], b[seed]["ece"]) for a, b in pairs]))
         for seed in sorted(seeds)
     )
+
+
+def _ratio(one: float, other: float) -> float:
+    """NaN where nothing can be divided: a set without a single error has an ECE of 0."""
+    return one / other if other else float("nan")
 
 
 def linear_table(results: Results, group: Sequence[str]) -> Table:
@@ -177,17 +198,20 @@ def linear_table(results: Results, group: Sequence[str]) -> Table:
     rows = {}
     for name in group:
         known = published()["linear"].get(PAPER_ROWS.get(name, ""), {})
+        pairs = [results.paired("ece", name, columns[i : i + 2]) for i in (0, 2)]
         rows[row_label(name)] = [
-            Cell(results.values("ece", name, key), known.get(METHODS[key].published))
-            for key in columns
+            Cell(tuple(values.tolist()), known.get(METHODS[key].published))
+            for key, values in zip(columns, [row for pair in pairs for row in pair], strict=True)
         ]
     means = [[cell.mean for cell in column] for column in zip(*rows.values(), strict=True)]
+    networks = [PAPER_ROWS[name] for name in group if PAPER_ROWS.get(name) in published()["linear"]]
     theirs = {
-        column: float(np.mean([row[column] for row in published()["linear"].values()]))
+        column: float(np.mean([published()["linear"][row][column] for row in networks]))
         for column in ("Linear", "PTS")
+        if networks
     }
     rows[f"mean of all {len(group)}"] = [
-        Cell((float(np.mean(column)),), theirs[METHODS[key].published])
+        Cell((float(np.mean(column)),), theirs.get(METHODS[key].published))
         for key, column in zip(columns, means, strict=True)
     ]
     return Table(

@@ -1,0 +1,103 @@
+"""The application: its commands in the order of the help, each with its examples."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import calibrant
+from calibrant.cli._apply import apply
+from calibrant.cli._compare import compare
+from calibrant.cli._demo import demo
+from calibrant.cli._errors import OneLineGroup
+from calibrant.cli._evaluate import evaluate
+from calibrant.cli._fit import fit
+from calibrant.cli._graphs import attach, export
+from calibrant.cli._methods import methods
+from calibrant.papers.pts.command import app as reproduce_app
+
+
+def _examples(*lines: str) -> str:
+    """An epilogue; typer keeps a line only where a paragraph ends."""
+    return "\n\n".join(["Examples:", *lines])
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"calibrant {calibrant.__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    name="calibrant",
+    cls=OneLineGroup,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog=_examples("calibrant demo", "calibrant fit val.npz -o pts.safetensors"),
+)
+def root(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_print_version),
+    ] = False,
+) -> None:
+    """Make a classifier's confidences mean what they say."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+# Added here and not where they are defined: their order does not hang on that of the imports.
+app.command(
+    epilog=_examples(
+        "calibrant fit val.npz -o pts.safetensors",
+        "calibrant fit val.csv -o ts.safetensors --method ts --param loss=brier",
+        "calibrant fit logits.npy -o pts.safetensors --input logits --labels labels.npy",
+    )
+)(fit)
+app.command(
+    epilog=_examples(
+        "calibrant apply pts.safetensors test.npz -o probs.npz",
+        "calibrant apply pts.safetensors test.npy -o probs.parquet --temperature",
+    )
+)(apply)
+app.command(
+    epilog=_examples(
+        "calibrant evaluate test.npz",
+        "calibrant evaluate test.npz --calibrator pts.safetensors --json",
+        "calibrant evaluate part-*.npz    (a stream: constant memory, no resampling)",
+    )
+)(evaluate)
+app.command(
+    epilog=_examples(
+        "calibrant compare val.npz test.npz",
+        "calibrant compare val.npz test.npz --methods ts,ets,pts --json",
+    )
+)(compare)
+app.command(epilog=_examples("calibrant demo", "calibrant demo --json"))(demo)
+app.command(
+    epilog=_examples(
+        "calibrant export pts.safetensors -o pts.onnx --classes 1000",
+        "calibrant export vector.safetensors -o vector.onnx --dtype float16",
+    )
+)(export)
+app.command(
+    epilog=_examples(
+        "calibrant attach model.onnx pts.safetensors -o calibrated.onnx",
+        "calibrant attach model.onnx pts.safetensors -o calibrated.onnx --logits-output logits",
+    )
+)(attach)
+app.command(epilog=_examples("calibrant methods", "calibrant methods --json"))(methods)
+app.add_typer(reproduce_app, name="reproduce")
+
+
+def main() -> None:
+    """Entry point."""
+    app()

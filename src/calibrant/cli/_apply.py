@@ -1,0 +1,48 @@
+"""``calibrant apply``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from calibrant.cli._inputs import check_not_same, load_both
+from calibrant.cli._json import print_json
+from calibrant.cli._options import AsJson, CalibratorFile, Input, Output, ScoresFile, ScoresKey
+from calibrant.cli._progress import working
+
+
+def apply(
+    calibrator: CalibratorFile,
+    scores: ScoresFile,
+    output: Output,
+    temperature: Annotated[
+        bool, typer.Option("--temperature", help="Write the temperature of each row as well.")
+    ] = False,
+    kind: Input = None,
+    scores_key: ScoresKey = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write calibrated probabilities to a file, beside the labels where the scores have them."""
+    from calibrant import scorefiles
+
+    scorefiles.check_can_write(output)
+    check_not_same(output, calibrator, scores)
+    method, data = load_both(
+        calibrator, scores, kind=kind, scores_key=scores_key, need_labels=False
+    )
+    if temperature and not hasattr(method, "temperature"):
+        raise ValueError(f"--temperature: {type(method).__name__} has none for each row")
+    with working("calibrating"):
+        probs = method.predict_proba(data.scores)
+        extra = {
+            "labels": None if output.suffix.lower() == ".npy" else data.labels,
+            "temperature": method.temperature(data.scores) if temperature else None,
+        }
+        scorefiles.write_probs(output, probs, **extra)
+    names = ["probs", *(name for name, array in extra.items() if array is not None)]
+    rows, classes = probs.shape
+    if as_json:
+        print_json({"rows": rows, "classes": classes, "arrays": names, "file": str(output)})
+    else:
+        typer.echo(f"wrote {', '.join(names)} of {rows} rows, {classes} classes to {output}")

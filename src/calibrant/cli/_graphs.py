@@ -1,0 +1,61 @@
+"""``calibrant export`` and ``calibrant attach``: calibrators as ONNX graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+import calibrant
+from calibrant.cli._inputs import check_not_same
+from calibrant.cli._json import print_json
+from calibrant.cli._options import AsJson, CalibratorFile, Output
+
+if TYPE_CHECKING:
+    from calibrant.onnx import GraphNames
+
+
+def export(
+    calibrator: CalibratorFile,
+    output: Output,
+    classes: Annotated[
+        int | None,
+        typer.Option(min=2, help="Classes of the graph; left out: those of the fit."),
+    ] = None,
+    dtype: Annotated[
+        Literal["float32", "float16", "float64"], typer.Option(help="Of the graph's scores.")
+    ] = "float32",
+    as_json: AsJson = False,
+) -> None:
+    """Write a calibrator as an ONNX graph: scores in, probabilities out."""
+    from calibrant import onnx
+
+    check_not_same(output, calibrator)
+    method = calibrant.load(calibrator)
+    names = onnx.export(method, output, num_classes=classes or method.n_classes_, dtype=dtype)
+    _print_graph(names, output, as_json)
+
+
+def attach(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX model.")],
+    calibrator: CalibratorFile,
+    output: Output,
+    logits_output: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The model's output that holds the scores.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Append a calibrator to an ONNX model."""
+    from calibrant import onnx
+
+    check_not_same(output, model, calibrator)
+    names = onnx.attach(model, calibrant.load(calibrator), output, logits_output)
+    _print_graph(names, output, as_json)
+
+
+def _print_graph(names: GraphNames, output: Path, as_json: bool) -> None:
+    if as_json:
+        print_json({"file": str(output), "input": names.input, "outputs": list(names.outputs)})
+    else:
+        typer.echo(f"wrote {output}: {names.input} -> {', '.join(names.outputs)}")

@@ -1,0 +1,41 @@
+"""``calibrant methods``."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from calibrant.cli._json import print_json
+from calibrant.cli._options import AsJson
+from calibrant.cli._tables import print_table
+
+
+def methods(as_json: AsJson = False) -> None:
+    """List the methods."""
+    from calibrant.calibrators import REGISTRY
+
+    entries = [
+        {
+            "method": acronym,
+            "class": cls.__name__,
+            "preserves_accuracy": cls.accuracy_preserving,
+            "summary": (inspect.getdoc(cls) or "").partition("\n")[0],
+        }
+        for acronym, cls in REGISTRY.items()
+    ]
+    if as_json:
+        print_json(entries)
+    else:
+        _print_entries(entries)
+
+
+def _print_entries(entries: list[dict[str, Any]]) -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("Method", "Keeps accuracy", "Class and what it does", box=box.SIMPLE_HEAD)
+    for entry in entries:
+        keeps = "yes" if entry["preserves_accuracy"] else "no"
+        table.add_row(entry["method"], keeps, f"{entry['class']}\n{escape(entry['summary'])}")
+    print_table(table)

@@ -1,0 +1,22 @@
+"""Files of scores and labels: one door for every format, none of which can run code.
+
+A file holds named arrays (``logits`` or ``probs``, ``label`` or ``labels``) or, as a table, columns
+(``logits_0``, ``logits_1``, .. beside ``label``). What the scores are is told by their name or by
+the caller, never by their values. Messages speak of the options of the command line, which is this
+module's main user.
+"""
+
+from __future__ import annotations
+
+from calibrant.scorefiles._choosing import kind_in_name
+from calibrant.scorefiles._reading import ScoreFile, read_scores
+from calibrant.scorefiles._writing import check_can_write, check_folder, write_probs
+
+__all__ = [
+    "ScoreFile",
+    "check_can_write",
+    "check_folder",
+    "kind_in_name",
+    "read_scores",
+    "write_probs",
+]

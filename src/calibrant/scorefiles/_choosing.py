@@ -1,0 +1,85 @@
+"""Which of the names in a file are the scores and the labels, and what a name says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from calibrant._arrays import InputKind
+from calibrant._errors import FileError
+from calibrant.scorefiles._contents import NAMELESS, Source
+
+SCORE_NAMES: dict[str, InputKind] = {
+    "logits": "logits",
+    "logit": "logits",
+    "probs": "probs",
+    "prob": "probs",
+}
+LABEL_NAMES = ("label", "labels")
+
+
+def kind_in_name(name: str) -> InputKind | None:
+    """What a name says that an array holds; None where it says nothing.
+
+    >>> kind_in_name("val_logits"), kind_in_name("probs"), kind_in_name("scores")
+    ('logits', 'probs', None)
+    """
+    words = re.split(r"[^a-z]+", name.lower())
+    kinds = {SCORE_NAMES[word] for word in words if word in SCORE_NAMES}
+    if len(kinds) != 1 or "log" in words:  # log_probs are neither
+        return None
+    return kinds.pop()
+
+
+def choose_scores(source: Source, key: str | None, kind: InputKind | None) -> str:
+    """The name of the scores: the key, or the one usual name; ``kind`` decides between two."""
+    if source.nameless:
+        refuse_key(source, key)
+        return NAMELESS
+    present = [*source.names, *source.flat]
+    if key is not None:
+        name = _named(source, key if key in present else key.rstrip("_"), present)
+    else:
+        candidates = list(dict.fromkeys(name for name in present if name in SCORE_NAMES))
+        if len(candidates) > 1:
+            candidates = [one for one in candidates if SCORE_NAMES[one] == kind] or candidates
+        name = _only(source, candidates, "scores (logits, probs)", "--scores-key")
+    if name in source.names and name in source.flat:
+        raise FileError(f"{source.path} has a column {name} and columns {name}_0, ..: drop one")
+    return name
+
+
+def choose_labels(source: Source, key: str | None, needed: bool) -> str | None:
+    """The name of the labels that lie beside scores; None where they may be missing, and are."""
+    if source.nameless:
+        if needed or key is not None:
+            raise FileError(f"{source.path} is one array, of scores: name a file with --labels")
+        return None
+    if key is not None:
+        return _named(source, key, source.names)
+    candidates = [name for name in source.names if name in LABEL_NAMES]
+    if len(candidates) != 1 and not needed:
+        return None
+    return _only(source, candidates, "labels (label, labels)", "--labels-key")
+
+
+def refuse_key(source: Source, key: str | None) -> None:
+    """Refuse a key for a file whose one array has no name."""
+    if key is not None:
+        raise FileError(f"{source.path} is one array without a name: leave out the key {key!r}")
+
+
+def _only(source: Source, candidates: list[str], what: str, option: str) -> str:
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        raise FileError(f"{source.path} has {' and '.join(candidates)}: choose with {option}")
+    raise FileError(
+        f"{source.path} has no {what}; it has {source.listing()}: name them with {option}"
+    )
+
+
+def _named(source: Source, key: str, present: Sequence[str]) -> str:
+    if key not in present:
+        raise FileError(f"{source.path} has no {key!r}; it has {source.listing()}")
+    return key

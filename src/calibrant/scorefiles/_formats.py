@@ -1,0 +1,53 @@
+"""All formats by the end of a file's name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from calibrant.scorefiles._contents import Arrays, Source
+from calibrant.scorefiles._csv_files import open_csv, write_csv
+from calibrant.scorefiles._numpy_files import open_npy, open_npz, write_npy, write_npz
+from calibrant.scorefiles._parquet_files import open_parquet, write_parquet
+from calibrant.scorefiles._tensor_files import (
+    open_safetensors,
+    open_torch,
+    write_safetensors,
+    write_torch,
+)
+
+FilePath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A way to read and a way to write a file, and what messages call such a file."""
+
+    what: str
+    open: Callable[[Path], AbstractContextManager[Source]]
+    write: Callable[[IO[bytes], Arrays], None]
+
+
+_TORCH = Format("a file of torch tensors", open_torch, write_torch)
+_FORMATS = {
+    ".npz": Format("a NumPy archive", open_npz, write_npz),
+    ".npy": Format("a NumPy array", open_npy, write_npy),
+    ".csv": Format("a table of text", open_csv, write_csv),
+    ".parquet": Format("a parquet table", open_parquet, write_parquet),
+    ".pt": _TORCH,
+    ".pth": _TORCH,
+    ".safetensors": Format("a safetensors file", open_safetensors, write_safetensors),
+}
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's name asks for."""
+    try:
+        return _FORMATS[path.suffix.lower()]
+    except KeyError:
+        rule = f"the file's name must end in one of {', '.join(_FORMATS)}"
+        raise ValueError(f"{rule}, got {os.fspath(path)!r}") from None

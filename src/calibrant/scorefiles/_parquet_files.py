@@ -1,0 +1,80 @@
+"""Parquet tables: an array as a column of lists, or as numbered columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._errors import FileError
+from calibrant.scorefiles._columns import check_numbers, flat_columns
+from calibrant.scorefiles._contents import Arrays, Source
+from calibrant.scorefiles._extras import need
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Source]:
+    """The names in the schema; only columns that are fetched are read."""
+    parquet = _pyarrow_parquet()
+    with parquet.ParquetFile(path) as file:
+        names = file.schema_arrow.names
+        flat = flat_columns(path, names)
+        yield Source(path, names, lambda wanted: _fetch(path, file, wanted), flat)
+
+
+def _pyarrow_parquet() -> Any:
+    return need("pyarrow.parquet", "parquet", ".parquet")
+
+
+def _fetch(path: Path, file: Any, wanted: list[list[str]]) -> list[NDArray[Any]]:
+    check_numbers(path, wanted)
+    if file.metadata.num_rows == 0:
+        raise FileError(f"{path} has no rows")
+    table = file.read(columns=[name for names in wanted for name in names])
+    result = []
+    for names in wanted:
+        arrays = [_column(path, name, table.column(name)) for name in names]
+        result.append(np.stack(arrays, axis=1) if len(arrays) > 1 else arrays[0])
+    return result
+
+
+def _column(path: Path, name: str, column: Any) -> NDArray[Any]:
+    """A column as an array: (rows,) of numbers, (rows, length) of lists of one length."""
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise FileError(f"{path}, column {name!r}: row {row} is null")
+    if not hasattr(column.type, "value_type"):
+        return np.asarray(column.to_numpy())
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    lengths = np.concatenate([_list_lengths(chunk) for chunk in chunks])
+    odd = np.flatnonzero(lengths != lengths[0])
+    if odd.size:
+        raise FileError(
+            f"{path}, column {name!r}: lists must have one length, row 0 has {lengths[0]} values "
+            f"and row {odd[0]} has {lengths[odd[0]]}"
+        )
+    values = [chunk.flatten() for chunk in chunks]
+    if any(part.null_count for part in values):
+        raise FileError(f"{path}, column {name!r}: a list holds a null")
+    flat = np.concatenate([part.to_numpy(zero_copy_only=False) for part in values])
+    return flat.reshape(len(lengths), -1)
+
+
+def _list_lengths(chunk: Any) -> NDArray[Any]:
+    compute = import_module("pyarrow.compute")
+    return np.asarray(compute.list_value_length(chunk).to_numpy(zero_copy_only=False))
+
+
+def write_parquet(file: IO[bytes], arrays: Arrays) -> None:
+    """The probabilities as lists of one length, every other array as a column of numbers."""
+    parquet = _pyarrow_parquet()
+    arrow = import_module("pyarrow")
+    probs = arrays["probs"]
+    lists = arrow.FixedSizeListArray.from_arrays(arrow.array(probs.ravel()), probs.shape[1])
+    columns = {name: arrow.array(array) for name, array in arrays.items() if name != "probs"}
+    parquet.write_table(arrow.table({"probs": lists, **columns}), file)

@@ -1,0 +1,77 @@
+"""Files of tensors by name: safetensors, and torch's own without the pickled objects."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._arrays import to_numpy
+from calibrant._errors import FileError
+from calibrant.scorefiles._contents import NAMELESS, Arrays, Source
+from calibrant.scorefiles._extras import need
+
+
+@contextmanager
+def open_safetensors(path: Path) -> Iterator[Source]:
+    """Tensors of any dtype that NumPy knows, and bfloat16 as float32."""
+    from safetensors import safe_open
+
+    with safe_open(os.fspath(path), framework="numpy") as file:
+
+        def fetch(wanted: list[list[str]]) -> list[NDArray[Any]]:
+            return [_tensor(file, path, name) for (name,) in wanted]
+
+        yield Source(path, list(file.keys()), fetch)
+
+
+def _tensor(file: Any, path: Path, name: str) -> NDArray[Any]:
+    if file.get_slice(name).get_dtype() == "BF16":
+        return _bfloat16_tensor(path, name)
+    return np.asarray(file.get_tensor(name))
+
+
+def _bfloat16_tensor(path: Path, name: str) -> NDArray[np.float32]:
+    # NumPy has no bfloat16: read its bits, which are the upper half of a float32's
+    with path.open("rb") as raw:
+        header_size = int.from_bytes(raw.read(8), "little")
+        entry = json.loads(raw.read(header_size))[name]
+        first, last = entry["data_offsets"]
+        raw.seek(8 + header_size + first)
+        bits = np.frombuffer(raw.read(last - first), "<u2").astype(np.uint32)
+    return (bits << 16).view(np.float32).reshape(entry["shape"])
+
+
+@contextmanager
+def open_torch(path: Path) -> Iterator[Source]:
+    """A tensor, or the tensors in a dictionary."""
+    torch = need("torch", "torch", path.suffix)
+    content = torch.load(path, map_location="cpu", weights_only=True)
+    if isinstance(content, torch.Tensor):
+        content = {NAMELESS: content}
+    if not isinstance(content, Mapping):
+        kind = type(content).__name__
+        raise FileError(f"{path} must hold a tensor or a dictionary of tensors, got a {kind}")
+    tensors = {str(name): value for name, value in content.items() if torch.is_tensor(value)}
+    yield Source(
+        path, list(tensors), lambda wanted: [to_numpy(tensors[name]) for (name,) in wanted]
+    )
+
+
+def write_safetensors(file: IO[bytes], arrays: Arrays) -> None:
+    """All arrays by their names."""
+    from safetensors.numpy import save
+
+    file.write(save(dict(arrays)))
+
+
+def write_torch(file: IO[bytes], arrays: Arrays) -> None:
+    """A dictionary of tensors."""
+    torch = need("torch", "torch", ".pt")
+    torch.save({name: torch.from_numpy(array) for name, array in arrays.items()}, file)

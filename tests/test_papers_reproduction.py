@@ -1,0 +1,693 @@
+"""The reproduction of the paper: experiments, cache, tables, claims, figures and page."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant import datasets, metrics
+from calibrant.papers.pts import claims, experiments, figures, page, plan, runner
+from calibrant.papers.pts.experiments import FRACTIONS, METHODS, Setting, parameter_count, run
+from calibrant.papers.pts.logit_sets import Source, imagenet_group, of_the_paper, sources
+from calibrant.papers.pts.reproduction import Reproduction, reproduce
+from calibrant.papers.pts.summary import (
+    Cell,
+    Results,
+    Table,
+    metric_table,
+    normalised_table,
+    published,
+)
+from reproduction_support import few_steps, tiny_set, write_set
+
+TINY = plan.Scope(seeds=2, slow_seeds=2)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
+    folder = tmp_path_factory.mktemp("reproduction")
+    write_set(folder / "sets", tiny_set("cifar10-lenet5"))
+    write_set(folder / "sets", tiny_set("imagenet5k-mobilenetv2", classes=12, seed=1))
+    chosen = sources([folder / "sets"], only=["cifar10-lenet5", "imagenet5k-mobilenetv2"])
+    with few_steps():
+        return reproduce(chosen, folder / "out", scope=TINY, workers=1)
+
+
+# --- sets of logits ---------------------------------------------------------------------------
+
+
+def test_seed_0_is_the_split_as_it_is():
+    data = tiny_set()
+    assert data.drawn(0) is data
+
+
+def test_other_seeds_split_the_same_rows_anew():
+    data = tiny_set()
+    drawn = data.drawn(3)
+    assert drawn.val_scores.shape == data.val_scores.shape
+    assert not np.array_equal(drawn.val_scores, data.val_scores)
+    before = np.sort(np.concatenate([data.val_scores, data.test_scores]), axis=0)
+    after = np.sort(np.concatenate([drawn.val_scores, drawn.test_scores]), axis=0)
+    np.testing.assert_array_equal(after, before)
+    np.testing.assert_array_equal(drawn.val_scores, data.drawn(3).val_scores)
+
+
+def test_rows_keep_their_labels_in_a_new_split():
+    data = tiny_set()
+    label_of = {
+        row.tobytes(): label
+        for scores, labels in (
+            (data.val_scores, data.val_labels),
+            (data.test_scores, data.test_labels),
+        )
+        for row, label in zip(scores, labels, strict=True)
+    }
+    drawn = data.drawn(1)
+    for row, label in zip(drawn.test_scores, drawn.test_labels, strict=True):
+        assert label_of[row.tobytes()] == label
+
+
+def test_larger_parts_hold_the_smaller_ones():
+    data = tiny_set()
+    small, large = data.with_part(0.2, 5), data.with_part(0.6, 5)
+    assert len(small.val_labels) == 12
+    np.testing.assert_array_equal(large.val_scores[:12], small.val_scores)
+    np.testing.assert_array_equal(small.test_scores, data.test_scores)
+    assert data.with_part(1.0, 5) is data
+
+
+def test_the_digest_is_of_the_content_alone():
+    data = tiny_set()
+    assert data.digest() == replace(data, name="other").digest()
+    assert data.digest() != replace(data, kind="probs").digest()
+    changed = data.test_labels.copy()
+    changed[0] += 1
+    assert data.digest() != replace(data, test_labels=changed).digest()
+
+
+def test_later_sources_replace_earlier_ones(tmp_path):
+    path = write_set(tmp_path, tiny_set("cifar10-vgg19"))
+    found = {source.name: source for source in sources([tmp_path])}
+    assert found["cifar10-vgg19"].file == path
+    assert found["cifar100-vgg19"].file is None
+    added = [("cifar10-vgg19", tmp_path / "val.npz", tmp_path / "test.npz")]
+    assert {s.name: s for s in sources([tmp_path], added)}["cifar10-vgg19"].pair is not None
+
+
+def test_bad_sources_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"holds no \.npz file"):
+        sources([tmp_path])
+    with pytest.raises(ValueError, match="there is no set 'cifar11'; there are cifar10-lenet5"):
+        sources(only=["cifar11"])
+    np.savez(tmp_path / "half.npz", val_logits=np.zeros((3, 2)), val_labels=[0, 1, 0])
+    with pytest.raises(ValueError, match="lacks test_logits, test_labels"):
+        Source("half", file=tmp_path / "half.npz").load()
+
+
+def test_pairs_of_files_must_belong_together(tmp_path):
+    np.savez(tmp_path / "val.npz", logits=3.0 * np.eye(3), labels=[0, 1, 2])
+    np.savez(tmp_path / "probs.npz", probs=np.eye(3), labels=[0, 1, 2])
+    np.savez(tmp_path / "two.npz", logits=3.0 * np.eye(2), labels=[0, 1])
+    for other, message in (("probs", "has logits, but"), ("two", "has 3 classes, but")):
+        pair = (tmp_path / "val.npz", tmp_path / f"{other}.npz")
+        with pytest.raises(ValueError, match=message):
+            Source("mine", pair=pair).load()
+
+
+def test_a_file_is_read_with_its_card(tmp_path):
+    path = write_set(tmp_path, tiny_set("mine"))
+    assert datasets.read(path).card == {}
+    path.with_suffix(".json").write_text('{"network": "N"}')
+    assert datasets.read(path).card["network"] == "N"
+    with pytest.raises(ValueError, match=r"must end in \.npz"):
+        datasets.read(tmp_path / "mine.npy")
+
+
+def test_bad_scores_are_told_before_any_work(tmp_path):
+    data = tiny_set()
+    np.savez(tmp_path / "val.npz", logits=data.val_scores, labels=data.val_labels)
+    zero = np.full((3, 4), 1.0 / 3.0)
+    zero[:, 0] = 0.0
+    np.savez(tmp_path / "probs.npz", probs=zero, labels=[0, 1, 2])
+    np.savez(tmp_path / "label.npz", logits=np.zeros((2, 4)), labels=[0, 7])
+    for name in ("label", "probs"):
+        pair = (tmp_path / f"{name}.npz", tmp_path / f"{name}.npz")
+        with pytest.raises(ValueError, match=rf"{name}\.npz: "):
+            Source("mine", pair=pair).load()
+
+
+def test_claims_are_judged_on_the_papers_sets_where_there_are_some():
+    assert of_the_paper(["mine", "cifar10-vgg19", "imagenet-resnet50"]) == [
+        "cifar10-vgg19",
+        "imagenet-resnet50",
+    ]
+    assert of_the_paper(["mine"]) == ["mine"]
+
+
+def test_real_imagenet_logits_replace_the_stand_ins():
+    assert imagenet_group(["cifar10-vgg19", "imagenet5k-mobilenetv2"]) == (
+        ["cifar10-vgg19", "imagenet5k-mobilenetv2"],
+        False,
+    )
+    assert imagenet_group(["cifar10-vgg19", "imagenet-resnet50"]) == (["imagenet-resnet50"], True)
+
+
+# --- experiments ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [key for key, method in METHODS.items() if not method.slow])
+def test_a_row_holds_what_the_metrics_say(key):
+    data = tiny_set()
+    row = run(Setting("tiny", key, 2, 0.8), data)
+    split = data.drawn(2).with_part(0.8, 2)
+    if METHODS[key].rows == "raw":
+        split = split.in_double()
+    model = METHODS[key].make(2, None, "logits").fit(split.val_scores, split.val_labels)
+    probs, labels = model.predict_proba(split.test_scores), split.test_labels
+    how = METHODS[key].rows
+    assert row["ece"] == metrics.ece(probs, labels, bins=10, rows=how)
+    assert "ece_by_bins" not in row
+    assert row["kde_ece"] == metrics.kde_ece(probs, labels, rows=how)
+    assert row["accuracy"] == metrics.accuracy(probs, labels, rows=how)
+    assert row["brier"] == metrics.brier(probs, labels, rows=how)
+    assert (row["val_rows"], row["test_rows"], row["classes"]) == (48, 90, 4)
+    json.dumps(row, allow_nan=False)
+
+
+def test_the_sweep_of_bins_is_for_the_whole_validation_set():
+    data = tiny_set()
+    row = run(Setting("tiny", "ts"), data)
+    probs = calibrant.TS().fit(data.val_scores, data.val_labels).predict_proba(data.test_scores)
+    assert row["ece_by_bins"] == [
+        metrics.ece(probs, data.test_labels, bins=bins) for bins in range(5, 20, 2)
+    ]
+
+
+def test_gains_are_against_the_same_split():
+    data = tiny_set()
+    results = Results(run(Setting("tiny", key, s), data) for key in ("base", "ts") for s in (0, 1))
+    split = data.drawn(1)
+    models = [
+        cls().fit(split.val_scores, split.val_labels)
+        for cls in (calibrant.Uncalibrated, calibrant.TS)
+    ]
+    base, probs = (model.predict_proba(split.test_scores) for model in models)
+    gain = metrics.calibration_gain(base, probs, split.test_labels)
+    assert results.by_seed("tiny", "ts")[1]["gain"] == pytest.approx(gain, abs=1e-7)
+    assert results.values("gain", "tiny", "base") == (0.0, 0.0)
+
+
+def test_the_same_experiment_gives_the_same_row():
+    one, two = (run(Setting("tiny", "pts", 1), tiny_set()) for _ in range(2))
+    for row in (one, two):
+        del row["fit_seconds"]
+    assert one == two
+
+
+def test_raw_outputs_need_not_sum_to_1():
+    data = tiny_set()
+    raw, normalised = (run(Setting("tiny", key), data) for key in ("irova-raw", "irova"))
+    assert raw["brier"] != normalised["brier"]
+
+
+def test_scores_may_be_probabilities():
+    data = tiny_set()
+    probs = np.exp(data.val_scores - data.val_scores.max(axis=1, keepdims=True))
+    given = replace(data, val_scores=probs / probs.sum(axis=1, keepdims=True), kind="probs")
+    given = replace(given, test_scores=given.val_scores, test_labels=given.val_labels)
+    logits = replace(data, test_scores=data.val_scores, test_labels=data.val_labels)
+    one, two = (run(Setting("tiny", "ts"), some) for some in (given, logits))
+    assert one["brier"] == pytest.approx(two["brier"], abs=1e-5)
+
+
+def test_parameters_are_counted_as_in_the_paper():
+    assert parameter_count("ts", None, 1000) == 1
+    assert parameter_count("ets", None, 1000) == 4
+    assert parameter_count("pts", None, 1000) == 91
+    model = METHODS["pts"].make(0, 3, "logits").fit(tiny_set().val_scores, tiny_set().val_labels)
+    assert parameter_count("pts", 3, 4) == sum(part[0].size for part in model.weights_)
+
+
+# --- the plan ---------------------------------------------------------------------------------
+
+
+def test_the_plan_names_every_experiment_once_and_the_slow_ones_first():
+    settings = plan.settings(["cifar10-lenet5", "imagenet5k-mobilenetv2"], plan.FULL)
+    assert len(set(settings)) == len(settings)
+    slow = [METHODS[one.method].slow for one in settings]
+    assert slow == sorted(slow, reverse=True)
+    assert {one.fraction for one in settings} == set(FRACTIONS)
+    assert {one.method for one in settings} == set(METHODS)
+
+
+def test_the_quick_plan_has_one_seed():
+    settings = plan.settings(["cifar10-lenet5"], plan.QUICK)
+    assert {one.seed for one in settings} == {0}
+    assert sum(METHODS[one.method].slow for one in settings) == 1
+
+
+def test_imagenet_experiments_leave_other_sets_alone_where_real_ones_are_given():
+    settings = plan.settings(["cifar10-lenet5", "imagenet-resnet50"], plan.QUICK)
+    assert {one.data for one in settings if one.width} == {"imagenet-resnet50"}
+    assert {one.data for one in settings if one.method == "linear"} == {"imagenet-resnet50"}
+
+
+# --- the runner -------------------------------------------------------------------------------
+
+
+def test_a_finished_row_is_not_computed_again(tmp_path, monkeypatch):
+    path = write_set(tmp_path, tiny_set("mine"))
+    source = Source("mine", file=path)
+    settings = [Setting("mine", "ts", seed) for seed in range(3)]
+    rows = runner.run_all(settings, [source], tmp_path / "rows", workers=1)
+    files = sorted((tmp_path / "rows").iterdir())
+    assert len(files) == 3
+    files[0].unlink()
+    done = []
+    monkeypatch.setattr(
+        runner, "_work", lambda setting, source: done.append(setting) or run(setting, source.load())
+    )
+    again = runner.run_all(settings, [source], tmp_path / "rows", workers=1)
+    assert len(done) == 1
+    for row in (*rows, *again):
+        del row["fit_seconds"]
+    assert again == rows
+
+
+def test_processes_give_the_rows_of_one_process(tmp_path):
+    path = write_set(tmp_path, tiny_set("mine"))
+    settings = [Setting("mine", method) for method in ("ts", "pts", "irm")]
+    told: list[tuple[int, int]] = []
+    results = [
+        runner.run_all(
+            settings,
+            [Source("mine", file=path)],
+            tmp_path / str(workers),
+            workers=workers,
+            report=lambda done, total, left: told.append((done, total)),
+        )
+        for workers in (1, 2)
+    ]
+    for row in (*results[0], *results[1]):
+        del row["fit_seconds"]
+    assert results[0] == results[1]
+    assert told == [(1, 3), (2, 3), (3, 3)] * 2
+
+
+def test_a_key_is_of_everything_that_a_row_depends_on(monkeypatch):
+    key = runner.row_key(Setting("a", "ts"), "digest")
+    assert runner.row_key(Setting("b", "ts"), "digest") == key  # the name is not the content
+    assert runner.row_key(Setting("a", "ts"), "other") != key
+    assert runner.row_key(Setting("a", "ts", 1), "digest") != key
+    assert runner.row_key(Setting("a", "ets"), "digest") != key
+    monkeypatch.setitem(METHODS, "ts", replace(METHODS["ts"], options=(("loss", "brier"),)))
+    assert runner.row_key(Setting("a", "ts"), "digest") != key
+
+
+def test_the_digest_covers_what_the_experiments_import():
+    """All modules of the package that an experiment loads, but those that move no number."""
+    command = (
+        "import sys, calibrant.papers.pts.experiments;"
+        "found = [m.__file__ for name, m in sys.modules.items() if name.startswith('calibrant.')];"
+        "print(*found, sep='\\n')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, check=True, text=True
+    )
+    loaded = {Path(line) for line in done.stdout.splitlines()}
+    harmless = {
+        "__init__.py",
+        "_errors.py",
+        "_container.py",
+        "_files.py",
+        "_progress.py",
+        "datasets.py",
+    }
+    missing = {file.name for file in loaded - set(runner.code_files())}
+    assert missing <= harmless
+
+
+def test_a_row_that_fails_says_which(tmp_path, monkeypatch):
+    def fail(setting: Setting, logits: Any) -> None:
+        raise ZeroDivisionError("zero")
+
+    monkeypatch.setattr(runner, "run", fail)
+    source = Source("mine", file=write_set(tmp_path, tiny_set("mine")))
+    with pytest.raises(RuntimeError, match=r"method='ts'.*failed: ZeroDivisionError: zero"):
+        runner.run_all([Setting("mine", "ts")], [source], tmp_path, workers=1)
+
+
+# --- tables -----------------------------------------------------------------------------------
+
+
+def test_the_published_numbers_are_complete():
+    tables = published()
+    assert [len(table) for table in tables.values()] == [9, 9, 9, 6, 5]
+    assert tables["ece"]["CIFAR100 VGG19"]["PTS"] == 0.82
+    assert tables["ece"]["ImgNet Xception"]["DIAG"] is None
+    assert tables["normalised_ece"]["20"]["IROvA"] == 11.92
+    means = [np.mean([row[name] for row in tables["ece"].values()]) for name in ("ETS", "PTS")]
+    assert 1.0 - means[1] / means[0] == pytest.approx(0.30, abs=0.005)  # the paper's headline
+
+
+def rows_with(ece: dict[tuple[str, str, int], float], **others: Any) -> Results:
+    return Results(
+        {
+            "data": name,
+            "method": method,
+            "seed": seed,
+            "fraction": 1.0,
+            "width": None,
+            "ece": value,
+            "kde_ece": value,
+            "brier": value,
+            **others,
+        }
+        for (name, method, seed), value in ece.items()
+    )
+
+
+def test_cells_are_means_and_spreads_over_seeds():
+    results = rows_with({("cifar10-lenet5", "ts", 0): 0.01, ("cifar10-lenet5", "ts", 1): 0.03})
+    table = metric_table(results, "ece", ["ts"], "title")
+    (cell,) = table.rows["cifar10-lenet5"]
+    assert (cell.mean, cell.published) == (pytest.approx(2.0), 1.91)
+    assert cell.spread == pytest.approx(np.sqrt(2.0))
+    assert page.number(cell) == "2.00 ± 1.41"
+
+
+def test_an_ece_of_0_divides_nothing():
+    results = Results(ece_rows({"ts": [1.0], "pts": [0.0]}))
+    assert np.isnan(normalised_table(results, ["a"], "pts", ["ts"]).rows["100%"][0].mean)
+
+
+def test_normalised_ece_is_the_mean_of_ratios():
+    results = rows_with(
+        {("a", "ts", 0): 0.02, ("a", "pts", 0): 0.01, ("b", "ts", 0): 0.02, ("b", "pts", 0): 0.04}
+    )
+    table = normalised_table(results, ["a", "b"], "pts", ["ts"])
+    assert table.rows["100%"][0].mean == pytest.approx((2.0 + 0.5) / 2.0)
+    assert table.rows["100%"][0].published == 2.28
+
+
+# --- claims -----------------------------------------------------------------------------------
+
+
+def ece_rows(
+    values: dict[str, list[float]], names: str = "a", **where: Any
+) -> list[dict[str, Any]]:
+    """Rows with these ECEs (points): one list of seeds a method, the same on every set."""
+    defaults = {"fraction": 1.0, "width": None, "accuracy": 0.5, "brier": 0.0, "kde_ece": 0.0}
+    return [
+        {"data": name, "method": method, "seed": seed, **defaults, "ece": value / 100.0, **where}
+        for name in names
+        for method, over_seeds in values.items()
+        for seed, value in enumerate(over_seeds)
+    ]
+
+
+def rivals(*values: float) -> dict[str, list[float]]:
+    return {rival: list(values) for rival in claims.RIVALS}
+
+
+@pytest.mark.parametrize(
+    ("own", "verdict"),
+    [((1.0, 1.0), claims.HOLDS), ((1.0, 9.0), claims.PARTLY), ((9.0, 9.0), claims.FAILS)],
+)
+def test_the_best_method_everywhere(own, verdict):
+    rows = ece_rows(rivals(5.0), "ab")
+    for name, value in zip("ab", own, strict=True):
+        rows += ece_rows({"pts": [value]}, name)
+    found = claims.best_everywhere(Results(rows), "ab", "ece", "pts")
+    assert found[0] == verdict
+    assert f"best on {sum(value < 5.0 for value in own)} of 2 sets" in found[1]
+    assert "In the paper's own table: 7 of 9" in found[1]
+
+
+def test_only_shared_seeds_are_compared():
+    results = Results(ece_rows(rivals(1.0, 1.0, 3.0) | {"pts-paper": [1.2, 1.2]}))
+    assert claims.best_everywhere(results, "a", "ece", "pts-paper")[0] == claims.FAILS
+
+
+def test_the_uncalibrated_network_is_a_rival():
+    results = Results(ece_rows(rivals(3.0) | {"base": [0.5], "pts": [2.0]}))
+    assert claims.best_everywhere(results, "a", "ece", "pts")[0] == claims.FAILS
+
+
+def test_equal_to_two_decimals_is_not_behind():
+    results = Results(ece_rows(rivals(1.001) | {"pts": [1.004]}))
+    assert claims.best_everywhere(results, "a", "ece", "pts")[0] == claims.HOLDS
+
+
+def test_a_gain_is_good_where_it_is_large():
+    rows = [row | {"brier": -row["ece"]} for row in ece_rows(rivals(1.0) | {"pts": [2.0]})]
+    assert claims.best_everywhere(Results(rows), "a", "gain", "pts")[0] == claims.HOLDS
+    rows = [row | {"brier": -row["ece"]} for row in ece_rows(rivals(2.0) | {"pts": [1.0]})]
+    assert claims.best_everywhere(Results(rows), "a", "gain", "pts")[0] == claims.FAILS
+
+
+def test_a_lead_below_the_spread_over_seeds_is_told():
+    results = Results(ece_rows(rivals(1.0, 1.0) | {"pts": [0.5, 1.7]}))
+    assert (
+        "1 of them by less than one standard"
+        in claims.best_everywhere(results, "a", "ece", "pts")[1]
+    )
+
+
+def test_a_claim_without_rows_was_not_run():
+    results = Results(ece_rows(rivals(1.0)))
+    for judge in (claims.over_ets, claims.expressive, claims.linear, claims.every_bin, claims.wide):
+        assert judge(results, "a", "pts-paper") == (claims.UNKNOWN, "")
+    for judge in (claims.efficient, claims.keeps_accuracy):
+        assert judge(results, "a", "pts-paper") == (claims.UNKNOWN, "")
+    assert claims.best_everywhere(results, "a", "ece", "pts-paper") == (claims.UNKNOWN, "")
+
+
+@pytest.mark.parametrize(
+    ("pts", "verdict", "words"),
+    [
+        (0.7, claims.HOLDS, "30% lower"),
+        (0.8, claims.PARTLY, "20% lower"),
+        (1.5, claims.FAILS, "50% higher"),
+    ],
+)
+def test_how_much_lower_than_ets(pts, verdict, words):
+    results = Results(ece_rows({"ets": [1.0], "pts": [pts]}))
+    found = claims.over_ets(results, "a", "pts")
+    assert found[0] == verdict
+    assert words in found[1]
+
+
+@pytest.mark.parametrize(
+    ("family", "widest", "verdict"),
+    [
+        ((3.0, 2.0, 1.0), 1.0, claims.HOLDS),
+        ((3.0, 2.0, 1.0), 2.0, claims.PARTLY),
+        ((2.0, 3.0, 1.0), 1.0, claims.PARTLY),
+        ((1.0, 2.0, 3.0), 1.0, claims.FAILS),
+    ],
+)
+def test_more_parameters_less_error(family, widest, verdict):
+    rows = ece_rows({key: [value] for key, value in zip(("ts", "ets", "pts"), family, strict=True)})
+    for width in (w for w in experiments.WIDTHS if w != experiments.PUBLISHED_WIDTH):
+        value = widest if width == max(experiments.WIDTHS) else 1.5
+        rows += ece_rows({"pts": [value]}, width=width)
+    found = claims.expressive(Results(rows), "a", "pts")
+    assert found[0] == verdict
+    assert "by width (mean over 1 of the sets) 1: 1.50" in found[1]
+
+
+def test_a_wide_range_of_temperatures_leaves_dead_rows_out():
+    narrow = [1.0, 1.05, 1.1] * 20
+    for temperatures, verdict in (
+        (narrow, claims.FAILS),
+        ([1e-12, *narrow], claims.FAILS),
+        (list(np.linspace(0.5, 2.0, 50)), claims.HOLDS),
+    ):
+        rows = ece_rows({"pts": [1.0]}, temperatures=temperatures)
+        found = claims.wide(Results(rows), "a", "pts")
+        assert found[0] == verdict
+        assert ("no temperature" in found[1]) == (min(temperatures) < 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "verdict"), [(8, claims.HOLDS), (5, claims.PARTLY), (3, claims.FAILS)]
+)
+def test_every_number_of_bins(ahead, verdict):
+    own = [0.01] * ahead + [0.03] * (8 - ahead)
+    rows = ece_rows({"ts": [2.0], "ets": [2.0]}, ece_by_bins=[0.02] * 8)
+    rows += ece_rows({"pts": [1.0]}, ece_by_bins=own)
+    found = claims.every_bin(Results(rows), "a", "pts")
+    assert found[0] == verdict
+    assert f"ahead at {ahead} of 8" in found[1]
+
+
+def part_rows(values: dict[str, dict[str, float]], **where: Any) -> list[dict[str, Any]]:
+    """The same ECE at every size: {set: {method: ECE}}."""
+    return [
+        row
+        for name, by_method in values.items()
+        for fraction in FRACTIONS
+        for row in ece_rows(
+            {m: [v] for m, v in by_method.items()}, name, fraction=fraction, **where
+        )
+    ]
+
+
+def test_methods_that_take_turns_are_equally_data_efficient():
+    others = dict.fromkeys(("irova-raw", "irova-ts-raw", "irm-raw", "ets"), 9.0)
+    values = {"a": others | {"ts": 2.0, "pts": 1.0}, "b": others | {"ts": 0.9, "pts": 2.0}}
+    assert claims.efficient(Results(part_rows(values)), "ab", "pts")[0] == claims.FAILS
+
+
+def test_data_efficiency_is_against_all_methods():
+    values = dict.fromkeys(("irova-raw", "irova-ts-raw", "irm-raw", "ts", "ets"), 2.0) | {
+        "pts": 1.0
+    }
+    assert claims.efficient(Results(part_rows({"a": values})), "a", "pts")[0] == claims.HOLDS
+    values["irm-raw"] = 0.5
+    assert claims.efficient(Results(part_rows({"a": values})), "a", "pts")[0] == claims.FAILS
+
+
+@pytest.mark.parametrize(
+    ("irova", "pts", "verdict"),
+    [(0.4, 0.5, claims.HOLDS), (0.5, 0.5, claims.PARTLY), (0.4, 0.4, claims.FAILS)],
+)
+def test_who_keeps_the_accuracy(irova, pts, verdict):
+    few = {"fraction": FRACTIONS[0]}
+    rows = ece_rows({"base": [1.0], "pts": [1.0], **{m: [1.0] for m in claims.NON_PARAMETRIC}})
+    rows += ece_rows({"pts": [1.1]}, accuracy=pts, **few)
+    rows += ece_rows({m: [2.0] for m in claims.NON_PARAMETRIC}, accuracy=irova, **few)
+    assert claims.keeps_accuracy(Results(rows), "a", "pts")[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("without", "verdict"), [(2.0, claims.HOLDS), (1.01, claims.FAILS), (0.5, claims.FAILS)]
+)
+def test_a_linear_model_must_be_clearly_worse(without, verdict):
+    results = Results(ece_rows({"linear": [without], "pts": [1.0]}))
+    assert claims.linear(results, "a", "pts")[0] == verdict
+
+
+# --- the whole --------------------------------------------------------------------------------
+
+
+def test_everything_is_written(made):
+    out = made.page.parent
+    for name in ("fig1a", "fig1b", "fig2", "fig3a", "fig3bc", "fig4a", "fig4b"):
+        assert (out / "figures" / f"{name}.svg").stat().st_size > 1000
+        assert (out / "figures" / f"{name}.png").stat().st_size > 1000
+    markdown, text = ((out / f"index.{kind}").read_text() for kind in ("md", "html"))
+    for word in ("Table 1", "Table 5", "Figure 4b", "holds", "imagenet5k-mobilenetv2 (stand-in)"):
+        assert word in markdown
+        assert word in text
+    document = json.loads((out / "tables.json").read_text())
+    assert document["tables"]["1"]["cifar10-lenet5"]["TS"]["published"] == 1.91
+    assert len(document["claims"]) == 10
+    lines = (out / "rows.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(made.results.rows)
+
+
+def test_every_cell_has_a_number(made):
+    for table in made.tables.values():
+        for name, cells in table.rows.items():
+            assert not any(np.isnan(cell.mean) for cell in cells), (table.title, name)
+
+
+def test_every_claim_is_judged_for_both_recipes(made):
+    for verdict in made.verdicts:
+        assert set(verdict.verdicts.values()) <= {claims.HOLDS, claims.PARTLY, claims.FAILS}
+        assert all(verdict.evidence.values())
+
+
+def test_a_second_run_computes_nothing_and_writes_the_same_page(made, monkeypatch):
+    out = made.page.parent
+    before = (out / "index.html").read_bytes(), (out / "figures" / "fig2.svg").read_bytes()
+    monkeypatch.setattr(runner, "_work", None)
+    chosen = sources([out.parent / "sets"], only=made.results.names)
+    with few_steps():
+        reproduce(chosen, out, scope=TINY, workers=1)
+    assert (
+        (out / "index.html").read_bytes(),
+        (out / "figures" / "fig2.svg").read_bytes(),
+    ) == before
+
+
+def boxes(axis: Any, renderer: Any) -> list[Any]:
+    """The places of an axis' tick labels that are shown."""
+    labels = [*axis.get_ticklabels()]
+    low, high = sorted(axis.get_view_interval())
+    shown = [
+        label
+        for tick, label in zip(axis.get_ticklocs(), labels, strict=True)
+        if low <= tick <= high and label.get_text()
+    ]
+    return [label.get_window_extent(renderer) for label in shown]
+
+
+@pytest.mark.parametrize(
+    "panel",
+    [
+        figures._expressive_power,
+        figures._temperatures,
+        figures._by_size(),
+        figures._accuracy_gained,
+    ],
+)
+def test_no_panel_is_empty_and_no_labels_overlap(made, panel):
+    canvas = figures._grid(made.results, made.results.names, panel)
+    canvas.draw_without_rendering()
+    renderer = canvas.canvas.get_renderer()
+    assert len(canvas.axes) == 2
+    for axes in canvas.axes:
+        assert axes.lines or axes.patches
+        assert axes.get_title()
+        for axis in (axes.xaxis, axes.yaxis):
+            shown = boxes(axis, renderer)
+            for one, two in pairwise(shown):
+                assert not one.overlaps(two)
+    titles = [axes.title.get_window_extent(renderer) for axes in canvas.axes]
+    assert not titles[0].overlaps(titles[1])
+    assert canvas.legends[0].get_texts()
+
+
+# --- the page ---------------------------------------------------------------------------------
+
+
+def test_the_page_escapes_what_it_shows():
+    table = Table("t <b>", "", ("a & b",), {"<i>": [Cell((1.0,), 2.0)]})
+    section = page.Section("s <s>", ("p <p>",), (table, page.Words(("x",), (("<u>|",),))))
+    text = page.html("title", [section])
+    for bad in ("<b>", "<i>", "<u>", "s <s>"):
+        assert bad not in text
+    assert "&lt;i&gt;" in text
+    assert "\\|" in page.markdown("title", [section])
+
+
+def test_the_best_value_of_a_row_is_marked_unless_all_are_equal():
+    best = Table("t", "", ("a", "b"), {"row": [Cell((1.0,)), Cell((2.0,))]})
+    assert "**1.00**" in page.markdown("x", [page.Section("s", (), (best,))])
+    equal = Table("t", "", ("a", "b"), {"row": [Cell((1.0,)), Cell((1.001,))]})
+    assert "**1.00**" not in page.markdown("x", [page.Section("s", (), (equal,))])
+
+
+def test_nothing_is_shown_where_nothing_was_run():
+    assert page.number(Cell(())) == page.NOTHING
+
+
+def test_temperatures_are_kept_for_seed_0_alone():
+    data = tiny_set()
+    assert len(run(Setting("tiny", "pts"), data)["temperatures"]) == 90
+    assert len(run(Setting("tiny", "ts"), data)["temperatures"]) == 1
+    assert "temperatures" not in run(Setting("tiny", "pts", 1), data)
+    assert "temperatures" not in run(Setting("tiny", "irm"), data)
+    assert experiments.MOST_TEMPERATURES >= 10_000
