@@ -180,7 +180,9 @@ def linear(results: Results, group: Sequence[str], key: str) -> Found:
     without, own = means.mean(axis=0)
     text = f"mean ECE {without:.2f} linear, {own:.2f} PTS; higher by more than {SMALL} on "
     text += f"{higher.sum()} of {len(group)} sets"
-    return (_by_share(float(higher.mean())) if without > own + SMALL else FAILS), text
+    if without <= own + SMALL:
+        return FAILS, text
+    return (HOLDS if higher.all() else PARTLY), text
 
 
 # --- figures ----------------------------------------------------------------------------------

@@ -12,12 +12,13 @@ from calibrant.papers.pts.summary import Cell, Table
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #777; --good: #1a7f37;
   --mid: #9a6700; --bad: #cf222e; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 88rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.4rem; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .82rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .28rem .55rem; border-bottom: 1px solid var(--line); text-align: right;
+table { border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .28rem .42rem; border-bottom: 1px solid var(--line); text-align: right;
   vertical-align: top; white-space: nowrap; }
+th { white-space: normal; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; }
 table.text td, table.text th { text-align: left; white-space: normal; min-width: 7rem; }
 tr.mean td { border-top: 2px solid var(--line); }
@@ -26,7 +27,8 @@ tr.mean td { border-top: 2px solid var(--line); }
 .holds { color: var(--good); font-weight: 600; } .partly { color: var(--mid); font-weight: 600; }
 .fails { color: var(--bad); font-weight: 600; }
 figure { margin: 1.5rem 0; } figure img { max-width: 100%; background: #fff; border-radius: 4px; }
-figcaption, p.note { color: var(--soft); font-size: .9rem; max-width: 60rem; }
+figcaption, p.note { color: var(--soft); font-size: .9rem; }
+p, figcaption { max-width: 60rem; }
 """
 
 
