@@ -122,7 +122,7 @@ def test_structured_fit_is_the_recorded_one(oracle, oracle_data, data, tolerance
 
 
 def _structured_loss(model, logits, labels, slopes, intercept):
-    """SPEC 2.11, from its formulas."""
+    """The structured penalties, written out from their formulas."""
     rows, classes = logits.shape
     mixed = (1 - 1 / (rows + 1)) * softmax(logits, model.temperature_) + 1 / (rows + 1) / classes
     full = slopes.ndim == 2

@@ -1,4 +1,4 @@
-"""SPEC section 3 against the authors' own numbers, at the tolerances of the golden records.
+"""The metrics against the authors' own numbers, at the tolerances of the golden records.
 
 `golden/oracles.json` names the function, commit and tolerance of every record. Accuracy, NLL, Brier
 and the equal-width ECE are in `test_metrics_basic.py`.
@@ -110,7 +110,7 @@ def test_rows_that_do_not_sum_to_one(oracle, oracle_data, method):
 
 
 def mix_n_match_edges(confidence, bins):
-    """SPEC 3.2: the sorted float32 confidences at positions (i + 1) * floor(N / M), the last 1."""
+    """The sorted float32 confidences at positions (i + 1) * floor(N / M), the last 1."""
     ordered = np.sort(confidence).astype(np.float32)
     step = max(len(ordered) // bins, 1)
     if len(ordered) < bins:  # floor(N / M) = 0: their bins degenerate to two

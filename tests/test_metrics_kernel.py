@@ -31,7 +31,7 @@ def binary(confidence, correct):
 
 
 def direct_kde(confidence, correct, order=1, weight=None):
-    """SPEC 3.3 as it is written: every kernel at every grid point."""
+    """The definition as it is written: every kernel at every grid point."""
     weight = np.ones(len(confidence)) if weight is None else weight
     hits = weight * correct
     mean = (hits @ confidence) / hits.sum()

@@ -90,7 +90,7 @@ def debiased_ece(
     sample_weight: Any = None,
     rows: RowRule = "strict",
 ) -> float:
-    """The calibration error less the part that the noise of the labels adds (SPEC 3.6).
+    """The calibration error less the part that the noise of the labels adds.
 
     Norm 2 subtracts each bin's unbiased variance of the accuracy, adds up, and takes the root of
     what is left (0 where that is negative). Norm 1 subtracts the rise that normal noise of that

@@ -1,4 +1,4 @@
-"""KDE-ECE of Mix-n-Match (SPEC 3.3): confidence and accuracy from mirrored triweight kernels."""
+"""KDE-ECE of Mix-n-Match (2020): confidence and accuracy from mirrored triweight kernels."""
 
 from __future__ import annotations
 
