@@ -576,3 +576,12 @@ def test_given_weights_are_kept(published):
     assert (pts.recipe, pts.hidden, pts.top_k, pts.random_state) == ("paper", (5, 5), 10, 3)
     for part, given_part in zip(pts.weights_, published, strict=True):
         np.testing.assert_array_equal(part[0], given_part)
+
+
+@pytest.mark.parametrize(
+    ("rows", "weakest"), [(40, 15.0), (240, 15.0), (500, 15.0), (1000, 4.0), (4000, 1.0)]
+)
+def test_weak_penalties_need_many_rows(rows, weakest):
+    fitted = PTS(members=1).fit(*uneven_data(rows, 5))
+    tried = [point["penalty"] for point in fitted.fit_info_["path"] if point["penalty"]]
+    assert min(tried) == weakest

@@ -35,8 +35,10 @@ Vector = NDArray[np.float64]
 RANGE = 3.0  # no row's temperature leaves T0 e^-3 .. T0 e^3
 PENALTIES = (1000.0, 250.0, 60.0, 15.0, 4.0, 1.0)  # in rows: a prior that weighs as much as these
 # Weaker penalties than this over the number of rows are not tried: with few hundred rows, and
-# hardly an error among them, the leave-one-out loss itself is too uncertain to tell.
+# hardly an error among them, the leave-one-out loss itself is too uncertain to tell. A penalty
+# that weighs as much as ALWAYS rows is tried however few there are.
 WEAKEST = 3_750.0
+ALWAYS = 15.0
 ITERATIONS = 12  # a penalty
 TOLERANCE = 1e-5
 CHUNK = 16_384  # rows whose Jacobian is held at once
@@ -197,7 +199,8 @@ def _fitted_loss(nets: Sequence[_Member], flats: Sequence[Vector]) -> float:
 
 def _path(problem: ProfileLoss) -> tuple[float, ...]:
     """The penalties that are worth trying with so many rows."""
-    return tuple(p for p in PENALTIES if p >= WEAKEST / problem.effective_rows) or PENALTIES[:1]
+    weakest = min(WEAKEST / problem.effective_rows, ALWAYS)
+    return tuple(p for p in PENALTIES if p >= weakest)
 
 
 def _way_to(penalty: float) -> tuple[float, ...]:
