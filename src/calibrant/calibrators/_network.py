@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 Array = Any
 Weights = list[NDArray[np.float64]]
+# Products with a thin matrix may raise the "invalid" flag for lanes that BLAS loads and does not
+# use, now and then, even where all is 0: no sign of a NaN.
+blas_flags_ignored = np.errstate(invalid="ignore")
 
 
 def layer_sizes(inputs: int, hidden: Sequence[int]) -> list[tuple[int, int]]:
@@ -55,6 +58,7 @@ def kernel_mask(sizes: Sequence[tuple[int, int]], layers: int | None = None) -> 
     )
 
 
+@blas_flags_ignored
 def forward(weights: Sequence[Array], inputs: Array, linear: bool = False) -> Array:
     """The network's output (rows,), in the array namespace of ``inputs``.
 
@@ -68,6 +72,7 @@ def forward(weights: Sequence[Array], inputs: Array, linear: bool = False) -> Ar
     return (hidden @ weights[-2] + weights[-1][..., None, :])[..., 0]
 
 
+@blas_flags_ignored
 def forward_all(
     weights: Weights, inputs: NDArray[np.float64], linear: bool = False
 ) -> tuple[NDArray[np.float64], Weights]:
@@ -82,6 +87,7 @@ def forward_all(
     return (layers[-1] @ weights[-2] + weights[-1])[:, 0], layers
 
 
+@blas_flags_ignored
 def gradient(
     weights: Weights, layers: Weights, signal: NDArray[np.float64], linear: bool = False
 ) -> NDArray[np.float64]:
