@@ -314,7 +314,9 @@ def test_memory_while_building_does_not_depend_on_the_array(dtype, tmp_path):
         file[start : start + 100] = rng.standard_normal((100, classes), np.float32)
     logits = np.load(tmp_path / "z.npy", mmap_mode="r")
     labels = np.zeros(rows, int)
-    assert build_peak(logits, labels, threads=2) < 20e6  # the scratch of two threads
+    assert (
+        build_peak(logits, labels, threads=2) < 25e6
+    )  # the scratch of two threads, both at their peak
     # one thread: whether two of them hold their scratch at once is chance
     few, many = (build_peak(logits[:n], labels[:n], threads=1) for n in (300, rows))
     assert many - few < 3 * 176 * 4 * (rows - 300)  # what is left is the profile, while joined
