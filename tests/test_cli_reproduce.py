@@ -40,6 +40,19 @@ def test_own_logits_are_added_beside_others(folder):
     assert all(f"| {name} |" in text for name in ("one", "two", "third"))
 
 
+def test_names_and_kind_of_added_scores_can_be_said(folder):
+    data = tiny_set()
+    for name, scores, labels in (
+        ("a", data.val_scores, data.val_labels),
+        ("b", data.test_scores, data.test_labels),
+    ):
+        np.savez(f"{name}.npz", z=scores, y=labels)
+    options = ("--input", "logits", "--scores-key", "z", "--labels-key", "y", "--sets", "mine")
+    with few_steps():
+        succeed("reproduce", "--add", "mine", "a.npz", "b.npz", *options, *OPTIONS)
+    assert "| mine |" in (folder / "reproduction" / "index.md").read_text()
+
+
 def test_add_takes_three_words(folder):
     for words in (("mine",), ("mine", "val.npz"), ("mine", "val.npz", "--quick")):
         assert "--add takes three words: NAME VAL TEST" in refuse("reproduce", "--add", *words)
@@ -49,6 +62,40 @@ def test_files_that_are_not_there(folder):
     said = refuse("reproduce", "--add", "mine", "val.npz", "none.npz", "--sets", "mine")
     assert "none.npz does not exist" in said
     assert "nowhere" in refuse("reproduce", "--logits", "nowhere")
+
+
+def bad_files(folder: Path) -> None:
+    nan = np.zeros((4, 3))
+    nan[2, 1] = np.nan
+    labels = [0, 1, 2, 0]
+    np.savez(folder / "nan.npz", logits=nan, labels=labels)
+    np.savez(folder / "empty.npz", logits=np.zeros((0, 3)), labels=np.zeros(0, int))
+    np.savez(folder / "one.npz", logits=np.zeros((4, 1)), labels=np.zeros(4, int))
+    np.savez(folder / "label.npz", logits=np.zeros((4, 3)), labels=[0, 1, 2, 3])
+    np.savez(folder / "short.npz", logits=np.zeros((4, 3)), labels=[0, 1])
+    (folder / "cut.npz").write_bytes((folder / "val.npz").read_bytes()[:200])
+    np.savez(folder / "nameless.npz", scores=np.zeros((4, 3)), labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nan", "at row 2"),
+        ("empty", "row"),
+        ("one", "at least two classes"),
+        ("label", "labels must lie in 0..2, got 3 at row 3"),
+        ("short", "labels"),
+        ("cut", "cut.npz"),
+        ("nameless", "--scores-key"),
+    ],
+)
+def test_bad_scores_are_refused_in_one_line(folder, name, message):
+    bad_files(folder)
+    for pair in ((f"{name}.npz", "test.npz"), ("val.npz", f"{name}.npz")):
+        said = refuse("reproduce", "--add", "mine", *pair, "--sets", "mine", *OPTIONS)
+        assert message in said
+        assert f"{name}.npz" in said
+    assert not (folder / "reproduction" / "index.html").exists()
 
 
 def test_unknown_sets_are_refused(folder):

@@ -283,6 +283,17 @@ def test_a_finished_row_is_not_computed_again(tmp_path, monkeypatch):
     assert again == rows
 
 
+@pytest.mark.parametrize("content", [b"", b'{"data": "mi', b"[]", b"{}", b"\xff\xfe"])
+def test_a_row_that_cannot_be_read_is_computed_again(tmp_path, content):
+    source = Source("mine", file=write_set(tmp_path, tiny_set("mine")))
+    rows = runner.run_all([Setting("mine", "ts")], [source], tmp_path / "rows", workers=1)
+    [file] = (tmp_path / "rows").iterdir()
+    file.write_bytes(content)
+    again = runner.run_all([Setting("mine", "ts")], [source], tmp_path / "rows", workers=1)
+    assert again[0]["ece"] == rows[0]["ece"]
+    assert [file] == list((tmp_path / "rows").iterdir())
+
+
 def test_processes_give_the_rows_of_one_process(tmp_path):
     path = write_set(tmp_path, tiny_set("mine"))
     settings = [Setting("mine", method) for method in ("ts", "pts", "irm")]

@@ -54,7 +54,7 @@ def compare(
         if progress is not None:
             progress(done, len(names), name)
         model = calibrator(name, input=input)
-        seconds, notes = _timed_fit(model, val_scores, val_labels)
+        seconds, notes = timed_fit(model, val_scores, val_labels)
         probs = model.predict_proba(test_scores)
         results.append(
             MethodResult(
@@ -78,7 +78,8 @@ def _fitting(scores: Any) -> list[str]:
     return [name for name in REGISTRY if two or name not in TWO_CLASS_METHODS]
 
 
-def _timed_fit(model: Any, scores: Any, labels: Any) -> tuple[float, tuple[str, ...]]:
+def timed_fit(model: Any, scores: Any, labels: Any) -> tuple[float, tuple[str, ...]]:
+    """Fit; returns the seconds that it took and what it warned of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrationWarning)
         started = time.perf_counter()

@@ -21,12 +21,10 @@ from calibrant.papers.pts.experiments import (
     WIDTHS,
 )
 from calibrant.papers.pts.logit_sets import PAPER_ROWS
-from calibrant.papers.pts.plan import PAPER_WIDTHS
+from calibrant.papers.pts.plan import NON_PARAMETRIC, PAPER_WIDTHS, RECIPES, RIVALS_BY_SIZE
 from calibrant.papers.pts.summary import PERCENT, Results, published
 
 HOLDS, PARTLY, FAILS, UNKNOWN = "holds", "holds partly", "does not hold", "not run"
-RECIPES = ("pts-paper", "pts")
-NON_PARAMETRIC = ("irova-raw", "irova-ts-raw", "irm-raw")
 RIVALS = ("base", *NON_PARAMETRIC, "pbmc-raw", "pbmc-200-raw", "diag", "ts", "ets")
 WIDE = 1.25  # a ratio of temperatures; the paper has no number
 DEAD = 1e-6  # a temperature below this is the published link's clip, not a temperature
@@ -270,10 +268,11 @@ def efficient(results: Results, group: Sequence[str], key: str) -> Found:
 
     Not the arithmetic mean of table 4, which is above 1 even for two methods that take turns.
     """
-    rivals = (*NON_PARAMETRIC, "ts", "ets")
     parts, ahead = [], []
     for fraction in FRACTIONS:
-        values = [results.paired("ece", n, [key, *rivals], fraction=fraction) for n in group]
+        values = [
+            results.paired("ece", n, [key, *RIVALS_BY_SIZE], fraction=fraction) for n in group
+        ]
         if not all(part.size for part in values):
             return UNKNOWN, ""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -282,7 +281,7 @@ def efficient(results: Results, group: Sequence[str], key: str) -> Found:
         parts.append(f"{PERCENT * fraction:.0f}%: " + ", ".join(f"{r:.2f}" for r in ratio))
         if fraction > FRACTIONS[0]:
             ahead.append(bool(np.round(ratio, 2).min() >= 1.0))
-    names = ", ".join(METHODS[rival].label for rival in rivals)
+    names = ", ".join(METHODS[rival].label for rival in RIVALS_BY_SIZE)
     text = f"ECE of {names} over that of PTS (geometric mean): {'; '.join(parts)}"
     return _by_share(float(np.mean(ahead))), text
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -89,6 +89,16 @@ def reproduce(
             "files and split them anew: --seeds 1 keeps yours.",
         ),
     ] = None,
+    kind: Annotated[
+        Literal["logits", "probs"] | None,
+        typer.Option("--input", help="What added scores are, where their name does not say it."),
+    ] = None,
+    scores_key: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the scores in added files.")
+    ] = None,
+    labels_key: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the labels in added files.")
+    ] = None,
     sets: Annotated[
         str | None, typer.Option(help="Names of sets, separated by commas; left out: all.")
     ] = None,
@@ -113,7 +123,8 @@ def reproduce(
     if seeds is not None:
         scope = replace(scope, seeds=seeds)
     added = [_separated(text) for text in add or ()]
-    chosen = sources(logits or (), added, sets.split(",") if sets else ())
+    reading = {"kind": kind, "scores_key": scores_key, "labels_key": labels_key}
+    chosen = sources(logits or (), added, sets.split(",") if sets else (), reading)
     with _progress() as report:
         made = run(chosen, out, scope=scope, workers=workers, report=report)
     _print_summary(made)

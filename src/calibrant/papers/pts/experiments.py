@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from calibrant._errors import CalibrationWarning
 from calibrant.calibrators import Calibrator, calibrator
+from calibrant.comparison import timed_fit
 from calibrant.metrics import accuracy, brier, calibration_test, ece, kde_ece, nll
 from calibrant.papers.pts.logit_sets import LogitSet
 
@@ -34,7 +32,7 @@ class Method:
     options: tuple[tuple[str, Any], ...] = ()
     published: str = ""  # its column in the paper's tables
     rows: Literal["strict", "raw"] = "strict"  # whether its rows sum to 1
-    slow: bool = False  # minutes, not seconds
+    slow: bool = False  # half a minute or more, not a second
 
     def make(self, seed: int, width: int | None, kind: str) -> Calibrator:
         """The unfitted calibrator."""
@@ -97,10 +95,8 @@ def run(setting: Setting, logits: LogitSet) -> dict[str, Any]:
     if method.rows == "raw":  # a few values, many of them on the edges of bins: no rounding
         split = split.in_double()
     model = method.make(setting.seed, setting.width, split.kind)
-    started = time.perf_counter()
-    notes = _fit(model, split)
-    seconds = time.perf_counter() - started
-    row = asdict(setting) | {"fit_seconds": seconds, "notes": notes}
+    seconds, notes = timed_fit(model, split.val_scores, split.val_labels)
+    row = asdict(setting) | {"fit_seconds": seconds, "notes": list(notes)}
     probs = model.predict_proba(split.test_scores)
     row |= _judge(probs, split, method.rows)
     if setting.width is None and setting.fraction == 1.0:
@@ -110,15 +106,6 @@ def run(setting: Setting, logits: LogitSet) -> dict[str, Any]:
         if setting.seed == 0:
             row |= _some_temperatures(model, split)
     return row
-
-
-def _fit(model: Calibrator, split: LogitSet) -> list[str]:
-    """Fit; returns what it warned of."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", CalibrationWarning)
-        model.fit(split.val_scores, split.val_labels)
-    return [str(warning.message) for warning in caught]
 
 
 def _judge(probs: Any, split: LogitSet, rows: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from calibrant.papers.pts.experiments import (
     WIDTHS,
     parameter_count,
 )
-from calibrant.papers.pts.plan import PAPER_WIDTHS
+from calibrant.papers.pts.plan import NON_PARAMETRIC, PAPER_WIDTHS, RECIPES
 from calibrant.papers.pts.summary import PERCENT, Cell, Results, published
 
 # Colours that colour-blind readers can tell apart (Okabe and Ito), the same in every figure.
@@ -34,8 +34,8 @@ COLOURS = {
     "irm-raw": "#8c6d31",
 }
 MARKERS = {"ts": "s", "ets": "^", "pts-paper": "D", "pts": "o", "irova-raw": "v", "irm-raw": "P"}
-TEMPERATURE_FAMILY = ("ts", "ets", "pts-paper", "pts")
-NON_PARAMETRIC = ("irova-raw", "irova-ts-raw", "irm-raw", "pts-paper", "pts")
+TEMPERATURE_FAMILY = ("ts", "ets", *RECIPES)
+BESIDE_NON_PARAMETRIC = (*NON_PARAMETRIC, *RECIPES)
 PANEL = (2.9, 2.4)  # inches
 
 
@@ -59,7 +59,7 @@ def draw_all(results: Results, group: Sequence[str], real: bool, folder: Path) -
         "fig2": _grid(results, group, _temperatures),
         "fig3a": _bins(results, group),
         "fig3bc": _grid(results, with_lenet, _by_size()),
-        "fig4a": _grid(results, group, _by_size(NON_PARAMETRIC, log=True)),
+        "fig4a": _grid(results, group, _by_size(BESIDE_NON_PARAMETRIC, log=True)),
         "fig4b": _grid(results, group, _accuracy_gained),
     }
     for file, canvas in canvases.items():
@@ -212,7 +212,7 @@ def _ece_at(results: Results, name: str, method: str, fraction: float) -> tuple[
 
 def _accuracy_gained(axis: Any, results: Results, name: str) -> None:
     """Against the same seed's own accuracy: seeds have different test rows."""
-    for method in NON_PARAMETRIC:
+    for method in BESIDE_NON_PARAMETRIC:
         _curve(axis, method, partial(_gained_at, results, name, method))
     axis.set(xlabel="validation rows used (%)", ylabel="accuracy gained (points)")
     axis.set_title(f"{name} ({results.mean('accuracy', name, 'base'):.1f}%)")
@@ -250,7 +250,7 @@ def _temperatures(axis: Any, results: Results, name: str) -> None:
     """Histograms of both recipes over one range."""
     known = {
         method: np.array(rows[0]["temperatures"])
-        for method in ("pts-paper", "pts")
+        for method in RECIPES
         if 0 in (rows := results.by_seed(name, method))
     }
     low, high = np.quantile(np.concatenate(list(known.values())), [0.005, 0.995])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -97,11 +97,12 @@ class Source:
     name: str
     file: Path | None = None  # NAME.npz with both parts; neither file: shipped with the package
     pair: tuple[Path, Path] | None = None  # validation and test scores in two files
+    reading: tuple[tuple[str, Any], ...] = ()  # how to read a pair: options of ``read_scores``
 
     def load(self) -> LogitSet:
         """Read it."""
         if self.pair is not None:
-            return _from_pair(self.name, *self.pair)
+            return _from_pair(self.name, *self.pair, dict(self.reading))
         if self.file is None:
             data = datasets.load(self.name)
             return LogitSet(
@@ -113,10 +114,10 @@ class Source:
         return LogitSet(self.name, *val, *test)
 
 
-def _from_pair(name: str, val: Path, test: Path) -> LogitSet:
+def _from_pair(name: str, val: Path, test: Path, reading: Mapping[str, Any]) -> LogitSet:
     from calibrant.scorefiles import read_scores
 
-    fitted, judged = read_scores(val), read_scores(test)
+    fitted, judged = (read_scores(path, **reading) for path in (val, test))
     if fitted.kind != judged.kind:
         raise ValueError(f"{val} has {fitted.kind}, but {test} has {judged.kind}")
     parts = [_checked(p, f.scores, f.labels, f.kind) for p, f in ((val, fitted), (test, judged))]
@@ -144,10 +145,11 @@ def sources(
     folders: Iterable[Path] = (),
     added: Iterable[tuple[str, Path, Path]] = (),
     only: Iterable[str] = (),
+    reading: Mapping[str, Any] | None = None,
 ) -> list[Source]:
     """The shipped sets, then files NAME.npz of folders, then added pairs; a later name replaces.
 
-    ``only`` keeps the sets with these names.
+    ``only`` keeps the sets with these names; ``reading`` says how to read added pairs.
     """
     found = {name: Source(name) for name in datasets.names()}
     for folder in folders:
@@ -156,7 +158,8 @@ def sources(
             raise ValueError(f"{folder} holds no .npz file")
         found |= {file.stem: Source(file.stem, file=file.absolute()) for file in files}
     for name, val, test in added:
-        found[name] = Source(name, pair=(val.absolute(), test.absolute()))
+        pair = (val.absolute(), test.absolute())
+        found[name] = Source(name, pair=pair, reading=tuple((reading or {}).items()))
     wanted = list(dict.fromkeys(only))
     for name in wanted:
         if name not in found:

@@ -35,7 +35,7 @@ from calibrant.papers.pts.summary import (
 
 TITLE = "Parameterized Temperature Scaling, reproduced"
 MAIN = tuple(key for key in plan.TABLE_METHODS if METHODS[key].published)
-RAW = ("irova-raw", "irova-ts-raw", "irm-raw", "pbmc-raw")  # with a normalised twin each
+RAW = (*plan.NON_PARAMETRIC, "pbmc-raw")  # with a normalised twin each
 STAND_IN_NOTE = (
     "Logits of ImageNet are not here: every set stands in for them. Files named imagenet-NETWORK "
     "replace the stand-ins."
@@ -88,7 +88,6 @@ def all_tables(results: Results, group: Sequence[str]) -> dict[str, Table]:
     """Tables 1-5, and the raw outputs beside the normalised ones."""
     spread = "Mean ± standard deviation over seeds; "
     beside = f"{spread}the paper's number, where it has one, is the second one."
-    part = ("irova-raw", "irova-ts-raw", "irm-raw", "ts", "ets")
     return {
         "1": metric_table(results, "ece", MAIN, "ECE in 10 bins (%)", beside),
         "2": metric_table(results, "kde_ece", MAIN, "KDE-ECE (%)", beside),
@@ -106,8 +105,8 @@ def all_tables(results: Results, group: Sequence[str]) -> dict[str, Table]:
         "raw-gain": metric_table(
             results, "gain", PAIRED, "Calibration gain: raw and normalised", beside, max
         ),
-        "4-paper": normalised_table(results, group, "pts-paper", part),
-        "4": normalised_table(results, group, "pts", (*part, "pts-paper")),
+        "4-paper": normalised_table(results, group, "pts-paper", plan.RIVALS_BY_SIZE),
+        "4": normalised_table(results, group, "pts", (*plan.RIVALS_BY_SIZE, "pts-paper")),
         "5": linear_table(results, group),
     }
 
@@ -190,7 +189,7 @@ def _introduction(results: Results) -> tuple[str, ...]:
 
 
 def _verdict_table(verdicts: list[claims.Verdict]) -> page.Words:
-    paper, default = claims.RECIPES
+    paper, default = plan.RECIPES
     rows = tuple(
         (
             verdict.claim,
@@ -311,4 +310,4 @@ def tables_as_json(reproduction: Reproduction) -> str:
         {"claim": one.claim, "verdicts": one.verdicts, "evidence": one.evidence}
         for one in reproduction.verdicts
     ]
-    return json.dumps({"tables": tables, "claims": verdicts}, indent=1)
+    return json.dumps({"tables": tables, "claims": verdicts}, indent=1, allow_nan=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,15 +19,17 @@ import numpy as np
 import scipy
 from threadpoolctl import threadpool_limits
 
+from calibrant._files import replacing
 from calibrant.papers.pts.experiments import METHODS, Setting, run
 from calibrant.papers.pts.logit_sets import LogitSet, Source
+from calibrant.profile import available_cores
 
 Row = dict[str, Any]
 Report = Callable[[int, int, float], None]  # (rows done, rows in all, seconds left)
 # The sources that a row depends on; a test holds the list to what `experiments` imports.
 CODE = (
     *("_arrays.py", "_binning.py", "_losses.py", "_numerics.py", "_optimize.py", "_partition.py"),
-    *("profile.py", "calibrators/*.py", "metrics/*.py"),
+    *("profile.py", "comparison.py", "calibrators/*.py", "metrics/*.py"),
     *("papers/pts/experiments.py", "papers/pts/logit_sets.py"),
 )
 SLOW_COST = 60.0  # how many quick fits one of the published recipe takes
@@ -47,10 +48,10 @@ def run_all(
     digests = {name: by_name[name].load().digest() for name in {one.data for one in settings}}
     folder.mkdir(parents=True, exist_ok=True)
     paths = {one: folder / f"{row_key(one, digests[one.data])}.json" for one in settings}
-    missing = [one for one in settings if not paths[one].is_file()]
+    missing = [one for one in settings if _kept(paths[one]) is None]
     pace = _Pace(missing, len(settings), report)
     if missing:
-        _compute(missing, by_name, paths, workers or _cores(), pace)
+        _compute(missing, by_name, paths, workers or available_cores(), pace)
     # A row is known by its content: a set of another name may have left it.
     return [json.loads(paths[one].read_text()) | {"data": one.data} for one in settings]
 
@@ -120,14 +121,17 @@ def _loaded(source: Source) -> LogitSet:
 
 
 def _keep(path: Path, row: Row) -> None:
-    """Write in one step, so that an interrupted run leaves no half row."""
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(row, allow_nan=False))
-    part.replace(path)
+    with replacing(path) as file:
+        file.write(json.dumps(row, allow_nan=False).encode())
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _kept(path: Path) -> Row | None:
+    """A row from its file; None where there is none, or none that can be read."""
+    try:
+        row = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return row if isinstance(row, dict) and row.keys() >= {"data", "ece", "brier"} else None
 
 
 class _Pace:

@@ -118,10 +118,7 @@ def metric_table(
     for name in results.names:
         known = paper.get(PAPER_ROWS.get(name, ""), {})
         rows[row_label(name)] = [
-            Cell(
-                results.values(metric, name, key),
-                known.get(METHODS[key].published),
-            )
+            Cell(results.values(metric, name, key), known.get(METHODS[key].published))
             for key in methods
         ]
     shared = [name for name in results.names if name in PAPER_ROWS]
@@ -157,7 +154,9 @@ def _published_mean(names: Sequence[str], metric: str, method: str) -> float | N
     return float(np.mean(kept)) if kept else None
 
 
-def normalised_table(results: Results, group: Sequence[str], over: str, methods: Any) -> Table:
+def normalised_table(
+    results: Results, group: Sequence[str], over: str, methods: Sequence[str]
+) -> Table:
     """Table 4: ECE divided by that of PTS at the same size, mean over the sets."""
     rows = {}
     for fraction in FRACTIONS:
