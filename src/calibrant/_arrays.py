@@ -46,6 +46,7 @@ def as_scores(scores: Any, name: str = "logits") -> Array:
 
 
 def _as_array(values: Any, name: str) -> Array:
+    refuse_masked(values, name)
     try:
         array_namespace(values)
     except TypeError:  # a list, a data frame, ...
@@ -53,11 +54,22 @@ def _as_array(values: Any, name: str) -> Array:
             values = np.asarray(values)
         except ValueError as error:
             raise ValueError(f"{name} must be a rectangular array: {error}") from None
+    if isinstance(values, np.ndarray):
+        values = np.asarray(values)  # no numpy.matrix, whose rows never lose a dimension
     if is_numpy_array(values) and not _is_real(values.dtype):
         raise TypeError(f"{name} must be an array of numbers, got dtype {values.dtype}")
     if any(kind in str(values.dtype) for kind in ("complex", "bool")):
         raise TypeError(f"{name} must be real numbers, got dtype {values.dtype}")
     return values
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse a ``numpy.ma`` array with masked entries: what lies under a mask is no value."""
+    if np.ma.is_masked(values):
+        raise TypeError(
+            f"{name} must not have masked entries (numpy.ma): leave such rows out, or give "
+            f"{name}.filled(value); a class that cannot be chosen has the logit -inf"
+        )
 
 
 def _is_real(dtype: np.dtype[Any]) -> bool:
@@ -228,6 +240,7 @@ def log_odds(probs: Array) -> Array:
 
 def as_labels(labels: Any, rows: int, classes: int) -> NDArray[np.int64]:
     """Class indices (rows,) in main memory; one-hot rows of the right width are accepted."""
+    refuse_masked(labels, "labels")
     array = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"labels must be class indices (integers), got dtype {array.dtype}")
@@ -262,6 +275,7 @@ def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     """Non-negative finite weights (rows,); ones for None."""
     if sample_weight is None:
         return np.ones(rows)
+    refuse_masked(sample_weight, "sample_weight")
     array = (
         to_numpy(sample_weight) if hasattr(sample_weight, "shape") else np.asarray(sample_weight)
     )

@@ -30,6 +30,7 @@ TOLERANCE = {"float32": 1e-7, "float64": 1e-12}  # float32 does not resolve smal
 SMALLEST_LOG = {"float32": -34.0, "float64": -300.0}
 EVIDENCE_ROWS = 600  # rows whose pairs tell how much the gradients' entries depend on each other
 EVIDENCE_SHARE = 0.25  # of the penalty that the moments give; best on ten networks, see the docs
+MEAN_NOISE = 1e-5  # of the largest feature: row means below it are float32's rounding error
 NO_EVIDENCE = 1e9  # the penalty where there is nothing but noise
 
 
@@ -176,8 +177,19 @@ def fit_affine(
     return AffineFit(_mean_joined(change) if centred else change, intercept, minimum, nll, penalty)
 
 
-def _mean_apart(features: NDArray[Any]) -> NDArray[Any]:
+def row_means(features: NDArray[Any]) -> NDArray[Any]:
+    """Each row's mean feature; 0 where the means of all rows are nothing but rounding error.
+
+    Features made from probabilities are centred: what is left of their means is noise, to which a
+    slope of any size could be fitted.
+    """
     mean = features.mean(axis=1, keepdims=True)
+    noise = MEAN_NOISE * float(np.abs(features).max(initial=0.0))
+    return np.zeros_like(mean) if float(np.abs(mean).max()) <= noise else mean
+
+
+def _mean_apart(features: NDArray[Any]) -> NDArray[Any]:
+    mean = row_means(features)
     return np.concatenate([features - mean, mean], axis=1)
 
 

@@ -66,7 +66,7 @@ class BayesianBinning(ColumnCalibrator):
         }
 
     def _map_columns(self, probs: Floats) -> Floats:
-        by_class = np.ascontiguousarray(probs.T)
+        by_class = probs.T.copy()  # a view of one row, or of Fortran order, would be overwritten
         for index, column in enumerate(by_class):
             begin, end = self.offsets_[index], self.offsets_[index + 1]
             place = np.searchsorted(self.edges_[begin:end], column, side="left")

@@ -56,7 +56,7 @@ class IsotonicOneVsAll(ColumnCalibrator):
         }
 
     def _map_columns(self, probs: Floats) -> Floats:
-        by_class = np.ascontiguousarray(probs.T)
+        by_class = probs.T.copy()  # a view of one row, or of Fortran order, would be overwritten
         for index, column in enumerate(by_class):
             part = slice(self.offsets_[index], self.offsets_[index + 1])
             by_class[index] = np.interp(column, self.x_[part], self.y_[part])

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from calibrant._arrays import InputKind
-from calibrant.calibrators._affine import Penalty
+from calibrant.calibrators._affine import Penalty, row_means
 from calibrant.calibrators._affine_map import (
     AffineCalibrator,
     Strength,
@@ -76,7 +76,7 @@ class MatrixScaling(AffineCalibrator):
             given = float(self.off_diagonal_penalty) / (classes * (classes - 1))
             diagonal = diagonal_penalty(features, rows, self.slope_penalty, self.intercept_penalty)
             return replace(diagonal, off_diagonal=given)
-        mean = features.mean(axis=1, keepdims=True)
+        mean = row_means(features)
         return replace(
             diagonal_penalty(features - mean, rows, self.slope_penalty, self.intercept_penalty),
             off_diagonal=None,
