@@ -1,4 +1,4 @@
-"""The same rows give the same probabilities, however they lie in memory and however many they are."""
+"""The same rows give the same probabilities, however they lie in memory, alone or in a batch."""
 
 from __future__ import annotations
 

@@ -7,18 +7,18 @@ memory-mapped file stays on the disk; values are checked tile by tile, on the wa
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, Literal, get_args
+from collections.abc import Callable
+from typing import Any, get_args
 
 import numpy as np
 from array_api_compat import array_namespace, is_cupy_array, is_numpy_array, is_torch_array
 from numpy.typing import NDArray
 
-from calibrant._errors import CalibrationWarning
-
-Array = Any  # an array of any namespace of the array API standard
-InputKind = Literal["logits", "probs"]
-RowRule = Literal["strict", "normalize", "raw"]  # rows must sum to 1; are divided by it; as given
+from calibrant._errors import warn
+from calibrant._types import Array as Array
+from calibrant._types import InputKind as InputKind
+from calibrant._types import Labels
+from calibrant._types import RowRule as RowRule
 
 TILE_ELEMENTS = 131_072  # large enough that threads do not wait for the interpreter
 DEVICE_TILE_ELEMENTS = 16 * 1024 * 1024  # an accelerator wants large tiles
@@ -28,21 +28,37 @@ SUM_TOLERANCE = 1e-3  # how far a row of probabilities may be from 1: float16 lo
 def as_scores(scores: Any, name: str = "logits") -> Array:
     """A real (rows, classes) array with at least one row and two classes; values not looked at.
 
-    A 1-D array is the score s of a binary model and means the logits (0, s).
+    A 1-D array is that of a binary model: a score s means the logits (0, s), and a probability p
+    of class 1 means the probabilities (1 - p, p).
     """
-    if name not in ("logits", "probs"):
+    if name not in get_args(InputKind):
         raise ValueError(f'input must be "logits" or "probs", got {name!r}')
     array = _as_array(scores, name)
     xp = array_namespace(array)
     if array.ndim == 1 and name == "logits":
         array = xp.stack([xp.zeros_like(array), array], axis=1)
+    elif array.ndim == 1:
+        array = as_working_float(array)
+        array = xp.stack([1.0 - array, array], axis=1)
     if array.ndim != 2:
-        raise ValueError(f"{name} must have shape (rows, classes), got shape {tuple(array.shape)}")
+        raise ValueError(_wrong_rank(tuple(array.shape), name))
     if array.shape[0] == 0:
         raise ValueError(f"{name} must have at least one row, got shape {tuple(array.shape)}")
     if array.shape[1] < 2:
         raise ValueError(f"{name} must have at least two classes, got shape {tuple(array.shape)}")
     return array
+
+
+def _wrong_rank(shape: tuple[int, ...], name: str) -> str:
+    """What is wrong, and for scores of pixels or tokens the exact way to put it right."""
+    message = f"{name} must have shape (rows, classes), got shape {shape}"
+    if len(shape) < 3:
+        return message
+    return (
+        f"{message}. Where the classes are the last axis, give {name}.reshape(-1, {shape[-1]}) and "
+        f"labels.reshape(-1); where they are axis 1, give np.moveaxis({name}, 1, -1).reshape(-1, "
+        f"{shape[1]}) and labels.reshape(-1)"
+    )
 
 
 def _as_array(values: Any, name: str) -> Array:
@@ -112,6 +128,11 @@ def like(values: NDArray[Any], reference: Array) -> Array:
     return array_namespace(reference).asarray(values, device=reference.device)
 
 
+def place_of(reference: Array) -> dict[str, Any]:
+    """The keywords that make a new array lie where the reference does."""
+    return {} if is_numpy_array(reference) else {"device": reference.device}
+
+
 def on_host(array: Array) -> bool:
     """Whether the array lies in main memory, so that NumPy on threads is the fast way."""
     return is_numpy_array(array) or (is_torch_array(array) and array.device.type == "cpu")
@@ -165,11 +186,9 @@ def check_label_logits(
 def warn_if_probabilities(scores: Array) -> None:
     """Warn when an array given as logits looks like probabilities."""
     if all(_sums_to_one(scores[rows]) for rows in row_tiles(scores)):
-        warnings.warn(
+        warn(
             "the array given as logits has non-negative rows that sum to 1: it looks like "
-            'probabilities. If it is, say input="probs"',
-            CalibrationWarning,
-            stacklevel=4,
+            'probabilities. If it is, say input="probs"'
         )
 
 
@@ -238,12 +257,44 @@ def log_odds(probs: Array) -> Array:
 # --- labels and weights -----------------------------------------------------------------------
 
 
-def as_labels(labels: Any, rows: int, classes: int) -> NDArray[np.int64]:
-    """Class indices (rows,) in main memory; one-hot rows of the right width are accepted."""
+def without_ignored(
+    scores: Any, labels: Any, sample_weight: Any, ignore_index: int | None
+) -> tuple[Any, Any, Any]:
+    """The rows whose label is not ``ignore_index`` (PyTorch marks padding with -100)."""
+    if ignore_index is None:
+        return scores, labels, sample_weight
+    target = _label_array(labels)
+    kept = np.flatnonzero(target != ignore_index)
+    if target.ndim != 1 or kept.size == len(target):
+        return scores, labels, sample_weight
+    if kept.size == 0:
+        raise ValueError(f"every label is the ignore_index {ignore_index}: no row is left")
+    scores = _as_array(scores, "scores")
+    rows = array_namespace(scores).asarray(kept, **place_of(scores))
+    weight = None if sample_weight is None else as_numpy(sample_weight)[kept]
+    return array_namespace(scores).take(scores, rows, axis=0), target[kept], weight
+
+
+def as_numpy(values: Any) -> NDArray[Any]:
+    """Any array, list or column in main memory as NumPy."""
+    return to_numpy(values) if hasattr(values, "shape") else np.asarray(values)
+
+
+def _label_array(labels: Any) -> NDArray[Any]:
     refuse_masked(labels, "labels")
-    array = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels)
+    array = as_numpy(labels)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"labels must be class indices (integers), got dtype {array.dtype}")
+        raise TypeError(
+            f"labels must be class indices (integers), got dtype {array.dtype}. From names of "
+            "classes: classes, labels = np.unique(names, return_inverse=True), where the order of "
+            "classes must be that of the scores' columns"
+        )
+    return array
+
+
+def as_labels(labels: Any, rows: int, classes: int) -> Labels:
+    """Class indices (rows,) in main memory; one-hot rows of the right width are accepted."""
+    array = _label_array(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim == 2:
@@ -253,9 +304,21 @@ def as_labels(labels: Any, rows: int, classes: int) -> NDArray[np.int64]:
     if len(array) != rows:
         raise ValueError(f"labels and scores must have the same rows, got {len(array)} and {rows}")
     _refuse_first(array != np.floor(array), array, "labels must be whole numbers")
-    rule = f"labels must lie in 0..{classes - 1}"
-    _refuse_first((array < 0) | (array >= classes), array, rule)
+    outside = (array < 0) | (array >= classes)
+    if outside.any():
+        _refuse_first(outside, array, f"labels must lie in 0..{classes - 1}", _label_hint)
     return array.astype(np.int64)
+
+
+def _label_hint(array: NDArray[Any]) -> str:
+    """What labels outside the classes probably are, and what to do about it."""
+    if array.min() == -100:
+        return ". -100 marks rows to be left out: say ignore_index=-100"
+    if array.min() == -1 and set(np.unique(array)) == {-1, 1}:
+        return ". For the labels -1 and 1 of two classes give (labels + 1) // 2"
+    if array.min() >= 1:
+        return ". If they are 1, 2, .., give labels - 1"
+    return ""
 
 
 def _from_one_hot(array: NDArray[Any], classes: int) -> NDArray[np.int64]:
@@ -276,9 +339,7 @@ def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     if sample_weight is None:
         return np.ones(rows)
     refuse_masked(sample_weight, "sample_weight")
-    array = (
-        to_numpy(sample_weight) if hasattr(sample_weight, "shape") else np.asarray(sample_weight)
-    )
+    array = as_numpy(sample_weight)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"sample_weight must be numbers, got dtype {array.dtype}")
     if array.shape != (rows,):
@@ -291,7 +352,12 @@ def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     return array
 
 
-def _refuse_first(bad: NDArray[np.bool_], values: NDArray[Any], rule: str) -> None:
+def _refuse_first(
+    bad: NDArray[np.bool_],
+    values: NDArray[Any],
+    rule: str,
+    hint: Callable[[NDArray[Any]], str] = lambda _: "",
+) -> None:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"{rule}, got {values[row]} at row {row}")
+        raise ValueError(f"{rule}, got {values[row]} at row {row}{hint(values)}")

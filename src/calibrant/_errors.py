@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class FileError(ValueError):
     """A file that cannot be read as what it should be: truncated, tampered with, or foreign."""
@@ -9,3 +12,19 @@ class FileError(ValueError):
 
 class CalibrationWarning(UserWarning):
     """Something about the data or the fit that the user should know but that stops nothing."""
+
+
+def warn(message: str) -> None:
+    """Warn, pointing at the line outside this package that led here.
+
+    Python shows a warning once for every line it points at: were that a line of ours, the second
+    fit of a program would be silent.
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, CalibrationWarning, stacklevel=level - 1)
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "calibrant"

@@ -6,14 +6,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-Report = Callable[[int, int], None]  # (done, total)
+from calibrant._types import Progress
+from calibrant._types import Report as Report
+
 PATIENCE = 1.0  # seconds before anything is shown
 
 
 @contextmanager
-def reporter(title: str, enabled: bool = True) -> Iterator[Report]:
-    """A ``report(done, total)`` that draws a bar with the time left on standard error."""
-    if not enabled:
+def reporter(title: str, progress: Progress = True) -> Iterator[Report]:
+    """A ``report(done, total)``: the user's own, or a bar with the time left, or nothing."""
+    if callable(progress):
+        yield progress
+        return
+    if not progress:
         yield lambda done, total: None
         return
     bar = _Bar(title)

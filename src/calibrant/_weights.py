@@ -1,0 +1,50 @@
+"""What a row's weight means: one rule, in one place.
+
+Whole weights count repeated rows: a weight of 2 is the row twice, in every fit, metric and test.
+Other weights only say how much a row matters beside the others: multiplying them all by a number
+changes nothing, and n rows with such weights tell as much as Kish's (sum w)^2 / sum w^2 rows of
+equal weight. Rows of weight 0 are as good as absent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._types import Floats
+
+
+def are_counts(weight: Floats) -> bool:
+    """Whether weights are whole, so that they count repeated rows."""
+    return bool(np.array_equal(weight, np.floor(weight)))
+
+
+def as_counts(weight: Floats) -> Floats:
+    """Whole weights as they are; any others scaled to mean 1, so that no unit matters."""
+    return weight if are_counts(weight) else np.asarray(weight / weight.mean())
+
+
+def copies(weight: Floats) -> Floats:
+    """How many rows each row stands for: its whole weight, and 1 for other weights."""
+    return np.maximum(weight, 1.0) if are_counts(weight) else np.ones(len(weight))
+
+
+def shares(weight: Floats) -> Floats:
+    """Each row's share of the total weight."""
+    return np.asarray(weight / weight.sum())
+
+
+def effective_rows(weight: Floats) -> float:
+    """How many equally weighted rows tell as much: the sum of whole weights, or Kish's number."""
+    share = weight / weight.max()
+    if are_counts(weight):
+        return float(weight.sum())
+    return float(share.sum() ** 2 / (share @ share))
+
+
+def weighted_mean(values: NDArray[Any], weight: Floats) -> float:
+    """The weighted mean of one value per row; a row of weight 0 may be anything, even infinite."""
+    counted = weight > 0.0
+    return float((weight[counted] @ values[counted]) / weight.sum())
