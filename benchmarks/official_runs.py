@@ -43,7 +43,7 @@ def train(job: tuple[str, int, int]) -> tuple[float, float]:
     started = time.perf_counter()
     pts = calibrant.PTS(recipe="paper", input="probs", random_state=seed, steps=steps)
     pts.fit(probs, labels)
-    return pts.fit_info_["loss_after"], time.perf_counter() - started
+    return pts.fit_info_.after, time.perf_counter() - started
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import bench_methods
 import bench_metrics
 import calibrant
 from calibrant.calibrators import _network as network
-from calibrant.calibrators import _paper_recipe
+from calibrant.calibrators.temperature import _paper_recipe
 from calibrant.profile import TemperatureProfile
 
 ROWS, CLASSES = 12_500, 1_000
@@ -134,13 +134,13 @@ def paper_against_plain(steps: int) -> None:
     logits, labels = overconfident(5_000, 10)
     plain = plain_adam(logits, labels, steps, seed=0)
     fitted = calibrant.PTS(recipe="paper", steps=steps, random_state=0).fit(logits, labels)
-    difference = abs(fitted.fit_info_["loss_after"] / plain - 1.0)
+    difference = abs(fitted.fit_info_.after / plain - 1.0)
     line(
         f"paper recipe's loss against plain Adam, 5,000 x 10, {steps} steps",
         100 * difference,
         "%",
         1,
-        f"{fitted.fit_info_['loss_after']:.6f} and {plain:.6f}",
+        f"{fitted.fit_info_.after:.6f} and {plain:.6f}",
     )
 
 

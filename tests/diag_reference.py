@@ -14,8 +14,8 @@ import time
 import numpy as np
 
 import calibrant
-from calibrant.calibrators._monotone import clenshaw_curtis
-from calibrant.calibrators.diag import DiagonalOrderPreserving
+from calibrant.calibrators import DiagonalOrderPreserving
+from calibrant.calibrators.increasing._quadrature import clenshaw_curtis
 
 
 def torch_reference(logits, labels, nodes=50, iterations=200):
@@ -63,7 +63,7 @@ def final_losses(name):
     data = calibrant.datasets.load(name)
     logits, labels = data.val_logits.astype(np.float64), data.val_labels.astype(np.int64)
     fits = [DiagonalOrderPreserving(penalty=0.0), DiagonalOrderPreserving()]
-    ours = [fit.fit(logits, labels).fit_info_["loss_after"] for fit in fits]
+    ours = [fit.fit(logits, labels).fit_info_.after for fit in fits]
     return torch_reference(logits, labels), *ours
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import calibrant
 from calibrant import ETS, PTS, TS, LinearPTS, TemperatureProfile, Uncalibrated, metrics
-from calibrant._numerics import log_softmax, softmax, top_k
 from calibrant._partition import NODES, Workspace, tabulate, tabulate_tile
+from row_functions import log_softmax, softmax, top_k
 
 torch = pytest.importorskip("torch")
 import array_api_compat.torch as torch_namespace  # noqa: E402

@@ -100,7 +100,7 @@ BAD_PROBS = {
     "nan": (changed(PROBS, 2, 0, np.nan), ValueError, r"\[0, 1\], got nan at row 2, class 0"),
     "sum": (changed(PROBS, 1, 1, 0.9), ValueError, "sum to 1 in every row, row 1 sums to 1.1"),
     "one class": (np.ones((4, 1)), ValueError, r"probs must have at least two classes"),
-    "one-dimensional": (np.ones(4), ValueError, r"probs must have shape \(rows, classes\)"),
+    "four-dimensional": (np.ones((2, 3, 4, 4)), ValueError, r"np.moveaxis\(probs, 1, -1\)"),
     "empty": (np.ones((0, 3)), ValueError, "probs must have at least one row"),
     "strings": (np.full((4, 3), "x"), TypeError, "probs must be an array of numbers"),
 }

@@ -15,6 +15,7 @@ Golden records:
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -24,19 +25,19 @@ from hypothesis.extra.numpy import arrays
 
 import diag_reference
 from calibrant import CalibrationWarning
-from calibrant._numerics import log_softmax, softmax
-from calibrant.calibrators import TemperatureScaling
+from calibrant._ops import NUMPY, ops_of
+from calibrant.calibrators import DiagonalOrderPreserving, TemperatureScaling
 from calibrant.calibrators import _network as network
-from calibrant.calibrators._diag_fit import Grid, GridLoss, NetworkLoss, make_grid
-from calibrant.calibrators._monotone import (
+from calibrant.calibrators.increasing._fit import Grid, GridLoss, NetworkLoss, make_grid
+from calibrant.calibrators.increasing._quadrature import (
     ClenshawCurtisRule,
     CumulativeRule,
-    IncreasingMap,
     clenshaw_curtis,
     growth,
     output_for,
 )
-from calibrant.calibrators.diag import DiagonalOrderPreserving
+from calibrant.formulas import IncreasingTable
+from row_functions import log_softmax, softmax
 
 FORWARD = ["iop_diag_forward_h4_s20", "iop_diag_forward_h3x3_s50"]
 
@@ -99,13 +100,15 @@ def test_gradients_are_the_authors(oracle, oracle_data, name):
     model, _ = _authors(record)
     logits, labels = oracle_data("B_test")
     rule = ClenshawCurtisRule(logits.ravel(), model.nodes)
-    raw, layers = network.forward_all(model.weights_, rule.points[:, None])
+    formula = model.formula_
+    weights = [part for pair in zip(formula.kernels, formula.biases, strict=True) for part in pair]
+    raw, layers = network.forward_all(weights, rule.points[:, None])
     values, slope = growth(raw)
     residual = softmax(rule.integrate(values).reshape(logits.shape))
     residual[np.arange(len(labels)), labels] -= 1.0
     signal = rule.pull_back(residual.ravel() / len(labels)) * slope
     sizes = network.layer_sizes(1, model.hidden)
-    gradient = network.unflatten(network.gradient(model.weights_, layers, signal), sizes)
+    gradient = network.unflatten(network.gradient(weights, layers, signal), sizes)
     recorded = [np.array(v) for k, v in record["output"]["grads"].items() if ".integrand." in k]
     recorded[0] = recorded[0][:, :1]
     for ours, theirs in zip(gradient, recorded, strict=True):
@@ -117,7 +120,7 @@ def test_loss_reached_is_the_authors(oracle, oracle_data, penalty):
     record = oracle("iop_diag_lbfgs_A")
     recorded = record["output"]["zero_grad_fixed"]["loss1"]
     info = DiagonalOrderPreserving(penalty=penalty).fit(*oracle_data("A_val")).fit_info_
-    assert info["loss_after"] <= recorded + (record["tol"] if penalty else 0.0)
+    assert info.after <= recorded + (record["tol"] if penalty else 0.0)
 
 
 # --- the pieces ---
@@ -237,13 +240,13 @@ def test_the_arg_max_is_kept(logits, wide):
 def test_the_map_increases_in_floating_point(scores, kind):
     x = np.sort(np.r_[scores, np.nextafter(scores, np.float32(np.inf))].astype(kind))
     for model in MODELS:
-        assert (np.diff(model._map().values(x[None])[0]) >= 0.0).all()
+        assert (np.diff(model.transform(x[None])[0]) >= 0.0).all()
 
 
 def test_beyond_the_fitted_range_the_slope_is_that_of_temperature_scaling():
     logits, labels = _some_logits()
     model = DiagonalOrderPreserving().fit(logits, labels)
-    low, high = model.range_
+    low, high = model.formula_.low, model.formula_.high
     ends = model.transform([[low - 10.0, low, high, high + 10.0]])[0]
     np.testing.assert_allclose(np.diff(ends)[[0, 2]], 10.0 / model.temperature_)
     assert model.transform([[0.0, 1.0]])[0, 0] == pytest.approx(0.0, abs=1e-12)
@@ -251,11 +254,10 @@ def test_beyond_the_fitted_range_the_slope_is_that_of_temperature_scaling():
 
 def test_interpolation_is_exact_at_the_nodes():
     table = np.cumsum(np.random.default_rng(0).random(9))
-    mapped = IncreasingMap(-2.0, 6.0, table, 0.5)
-    np.testing.assert_allclose(mapped.values(np.linspace(-2.0, 6.0, 9)[None])[0], table)
-    np.testing.assert_allclose(
-        mapped.values(np.array([[-4.0, 8.0]])), [[table[0] - 1, table[-1] + 1]]
-    )
+    mapped = IncreasingTable(-2.0, 6.0, table, 0.5)
+    nodes, beyond = np.linspace(-2.0, 6.0, 9)[None], np.array([[-4.0, 8.0]])
+    np.testing.assert_allclose(mapped.scores(nodes, NUMPY)[0], table)
+    np.testing.assert_allclose(mapped.scores(beyond, NUMPY), [[table[0] - 1, table[-1] + 1]])
 
 
 # --- the fit ---
@@ -266,12 +268,13 @@ def test_better_than_temperature_scaling_and_says_so():
     model = DiagonalOrderPreserving().fit(logits, labels)
     ts = TemperatureScaling().fit(logits, labels)
     info = model.fit_info_
-    assert info["converged"]
-    assert not info["fallback"]
-    assert info["loss_after"] < info["loss_temperature_scaling"] - 1e-3 < info["loss_before"]
-    assert info["loss_temperature_scaling"] == pytest.approx(_nll(ts, logits, labels), abs=1e-7)
-    assert info["loss_after"] == pytest.approx(_nll(model, logits, labels), abs=1e-12)
-    json.dumps(info)
+    scaling = info.details["loss_temperature_scaling"]
+    assert info.converged
+    assert not info.details["fallback"]
+    assert info.after < scaling - 1e-3 < info.before
+    assert scaling == pytest.approx(_nll(ts, logits, labels), abs=1e-7)
+    assert info.after == pytest.approx(_nll(model, logits, labels), abs=1e-12)
+    json.dumps(asdict(info))
     unseen = _some_logits(2000, seed=1)
     assert _nll(model, *unseen) < _nll(ts, *unseen)
 
@@ -279,7 +282,7 @@ def test_better_than_temperature_scaling_and_says_so():
 def test_the_fit_can_be_repeated():
     logits, labels = _some_logits()
     tables = [
-        DiagonalOrderPreserving(random_state=seed).fit(logits, labels).table_
+        DiagonalOrderPreserving(random_state=seed).fit(logits, labels).formula_.table
         for seed in (None, 0, 1, np.random.default_rng(1))
     ]
     np.testing.assert_array_equal(tables[0], tables[1])
@@ -292,9 +295,17 @@ def test_the_authors_rule_fits_the_same_function():
     grid = DiagonalOrderPreserving(hidden=(5,)).fit(logits, labels)
     authors = DiagonalOrderPreserving(hidden=(5,), quadrature="authors").fit(logits, labels)
     np.testing.assert_allclose(authors.predict_proba(logits), grid.predict_proba(logits), atol=0.03)
-    same = DiagonalOrderPreserving(hidden=(5,), quadrature="authors", nodes=200)
-    same.weights_, same.n_classes_ = grid.weights_, 4
-    np.testing.assert_allclose(same.transform(logits), grid.transform(logits), atol=1e-3)
+
+
+def test_the_authors_rule_and_the_table_are_the_same_function():
+    logits, _ = _some_logits()
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=shape) for shape in ((5, 2), (5,), (1, 5), (1,))]
+    rule, table = (
+        DiagonalOrderPreserving.from_weights(weights, quadrature=quadrature, nodes=400)
+        for quadrature in ("authors", "grid")
+    )
+    np.testing.assert_allclose(rule.transform(logits), table.transform(logits), atol=1e-2)
 
 
 def test_a_strong_penalty_gives_temperature_scaling():
@@ -309,7 +320,7 @@ def test_rows_of_weight_zero_do_not_count():
     weight = np.r_[np.random.default_rng(0).uniform(0.5, 2.0, 200), np.zeros(100)]
     part = DiagonalOrderPreserving().fit(logits[:200], labels[:200], sample_weight=weight[:200])
     whole = DiagonalOrderPreserving().fit(logits, labels, sample_weight=weight)
-    np.testing.assert_array_equal(whole.table_, part.table_)
+    np.testing.assert_array_equal(whole.formula_.table, part.formula_.table)
 
 
 def test_weights_move_the_fit_to_the_rows_they_favour():
@@ -343,7 +354,8 @@ def test_float32_and_torch_agree_with_float64():
         probs = model.predict_proba(logits)
         narrow = model.predict_proba(logits.astype(np.float32))
         np.testing.assert_allclose(narrow, probs, atol=1e-5)
-        tensor = model._probabilities(torch.asarray(logits))  # as on a device
+        tensor = torch.asarray(logits)  # as on a device
+        tensor = model.formula_.probabilities(tensor, ops_of(tensor))
         np.testing.assert_allclose(tensor.numpy(), probs, atol=1e-12)
 
 
@@ -363,12 +375,12 @@ def test_falls_back_to_temperature_scaling_and_says_so(case):
         logits = np.zeros_like(logits)
     else:
         logits[0] += 1e5
-    with pytest.warns(CalibrationWarning, match="DIAG"):
+    with pytest.warns(CalibrationWarning, match="DiagonalOrderPreserving: "):
         model = DiagonalOrderPreserving().fit(logits, labels)
     info = model.fit_info_
-    assert info["fallback"]
-    assert not info["converged"]
-    assert "temperature scaling is used" in info["message"]
+    assert info.details["fallback"]
+    assert not info.converged
+    assert "temperature scaling is used" in info.message
     probs = model.predict_proba(logits)
     expected = softmax(logits, model.temperature_)
     np.testing.assert_allclose(probs, expected, atol=1e-9)
@@ -379,34 +391,36 @@ def test_a_fit_that_ends_worse_is_thrown_away(monkeypatch):
 
     def broken(objective, start, **options):
         weights = network.unflatten(np.ones(len(objective.penalty)), objective.sizes)
-        from calibrant.calibrators._lbfgs import Minimum
+        from calibrant._optimize import Minimum
 
         return weights, Minimum(np.ones(1), 0.0, 1, True, "converged")
 
-    monkeypatch.setattr("calibrant.calibrators.diag.fit_network", broken)
+    monkeypatch.setattr("calibrant.calibrators.increasing.diag.fit_network", broken)
     with pytest.warns(
         CalibrationWarning, match="found nothing better: temperature scaling is used"
     ):
         model = DiagonalOrderPreserving().fit(logits, labels)
-    assert model.fit_info_["loss_after"] == model.fit_info_["loss_temperature_scaling"]
+    assert model.fit_info_.after == model.fit_info_.details["loss_temperature_scaling"]
 
 
 def test_stopping_early_is_told():
-    with pytest.warns(CalibrationWarning, match="DIAG: stopped after 1 iterations"):
-        model = DiagonalOrderPreserving(starts=1, max_iterations=1).fit(*_some_logits())
-    assert not model.fit_info_["converged"]
-    assert not model.fit_info_["fallback"]
+    with pytest.warns(
+        CalibrationWarning, match="DiagonalOrderPreserving: stopped after 1 iterations"
+    ):
+        model = DiagonalOrderPreserving(starts=1, max_iter=1).fit(*_some_logits())
+    assert not model.fit_info_.converged
+    assert not model.fit_info_.details["fallback"]
 
 
 @pytest.mark.parametrize(
     ("parameters", "rule"),
     [
-        ({"quadrature": "simpson"}, "quadrature must be 'grid' or 'authors', got 'simpson'"),
+        ({"quadrature": "simpson"}, "quadrature must be one of 'grid', 'authors', got 'simpson'"),
         ({"hidden": ()}, "hidden must be one or more widths"),
         ({"hidden": (0,)}, "hidden must be one or more widths"),
         ({"penalty": -1.0}, "penalty must be at least 0, got -1.0"),
         ({"nodes": 1}, "nodes must be at least 2, got 1"),
-        ({"starts": 0}, "starts must be at least 1, got 0"),
+        ({"starts": 0}, "starts must be a whole number of at least 1, got 0"),
     ],
 )
 def test_bad_parameters_are_refused(parameters, rule):

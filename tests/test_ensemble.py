@@ -12,6 +12,8 @@ from sklearn.base import clone
 import calibrant
 from calibrant import ETS, TS, CalibrationWarning, TemperatureProfile, Uncalibrated
 from calibrant._optimize import simplex_quadratic
+from calibrant.formulas import Mixture
+from crafting import with_formula
 
 GOLDEN_SETS = "ABCD"
 AUTHORS = {"bounds": (0.05, 5.0)}
@@ -43,7 +45,7 @@ def test_mix_n_match(name, oracle, oracle_data):
     assert ets.temperature_ == pytest.approx(output["T"], abs=record["tol"])
     np.testing.assert_allclose(ets.weights_, output["w"], atol=record["tol"])
     loss = logits.shape[1] * output["val_mse"]  # theirs is a mean over the classes too
-    assert ets.fit_info_["loss_after"] == pytest.approx(loss, abs=1e-6)
+    assert ets.fit_info_.after == pytest.approx(loss, abs=1e-6)
     probs = ets.predict_proba(oracle_data(f"{name}_test")[0])[:5]
     np.testing.assert_allclose(probs, output["p_test_first5"], atol=1e-5)
 
@@ -68,7 +70,7 @@ def test_all_three_weights_positive(oracle, oracle_data):
     assert ets.temperature_ == pytest.approx(output["T"], abs=record["tol"])
     np.testing.assert_allclose(ets.weights_, output["w_exact_quadratic_program"], atol=2e-5)
     np.testing.assert_allclose(ets.predict_proba(logits)[:5], output["p_first5"], atol=1e-5)
-    assert ets.fit_info_["loss_after"] == pytest.approx(4.0 * output["mse_val"], abs=1e-6)
+    assert ets.fit_info_.after == pytest.approx(4.0 * output["mse_val"], abs=1e-6)
 
 
 # --- the programme on the simplex -------------------------------------------------------------
@@ -102,11 +104,12 @@ def test_the_weights_are_optimal_for_the_probabilities_themselves(classes):
     logits, labels = mixed_data(800, classes)
     ets = ETS().fit(logits, labels)
     fitted = brier(ets.predict_proba(logits), labels)
-    assert ets.fit_info_["loss_after"] == pytest.approx(fitted, abs=1e-4)
+    assert ets.fit_info_.after == pytest.approx(fitted, abs=1e-4)
     best = ets.weights_
     for step in (0.01, 0.1, 1.0):
         for corner in np.eye(3):
-            ets.weights_ = (1.0 - step) * best + step * corner
+            moved = (1.0 - step) * best + step * corner
+            with_formula(ets, Mixture(ets.temperature_, moved), classes)
             assert brier(ets.predict_proba(logits), labels) >= fitted - 1e-6
 
 
@@ -158,7 +161,7 @@ def test_logits_of_an_unusual_size():
     for factor in (0.01, 1000.0):
         ets = ETS().fit(factor * logits, labels)
         probs = ets.predict_proba(factor * logits)
-        assert ets.fit_info_["loss_after"] == pytest.approx(brier(probs, labels), abs=1e-3)
+        assert ets.fit_info_.after == pytest.approx(brier(probs, labels), abs=1e-3)
         ts = TS(loss="brier").fit(factor * logits, labels)
         assert brier(probs, labels) <= brier(ts.predict_proba(factor * logits), labels) + 1e-4
 
@@ -177,9 +180,9 @@ def test_the_uniform_part_covers_the_finite_classes():
 
 def test_an_end_of_the_range_is_told():
     logits = 3.0 * np.random.default_rng(0).standard_normal((80, 4))
-    with pytest.warns(CalibrationWarning, match="ensemble temperature scaling: .* an end of"):
+    with pytest.warns(CalibrationWarning, match="EnsembleTemperatureScaling: .* an end of"):
         ets = ETS(bounds=(0.05, 5.0)).fit(logits, logits.argmax(axis=1))
-    assert ets.fit_info_["converged"] is False
+    assert ets.fit_info_.converged is False
 
 
 ADVERSARIAL = arrays(
@@ -194,9 +197,7 @@ CORNERS = ([1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.6, 0.3, 0.1], [
 
 
 def with_state(temperature: float, weights: list[float]) -> ETS:
-    ets = ETS().fit(*mixed_data(50, 3))
-    ets.temperature_, ets.weights_ = temperature, np.array(weights)
-    return ets
+    return with_formula(ETS(), Mixture(temperature, np.array(weights)))
 
 
 @given(

@@ -25,12 +25,14 @@ from hypothesis.extra.numpy import arrays
 from sklearn.isotonic import IsotonicRegression
 
 from calibrant._binning import BinStats
-from calibrant._numerics import softmax
-from calibrant.calibrators import TemperatureScaling
-from calibrant.calibrators._isotonic import isotonic_steps
-from calibrant.calibrators.irm import MultiClassIsotonic
-from calibrant.calibrators.irova import IsotonicOneVsAll
-from calibrant.calibrators.irova_ts import IsotonicOneVsAllTS
+from calibrant.calibrators import (
+    IsotonicOneVsAll,
+    IsotonicOneVsAllTS,
+    MultiClassIsotonic,
+    TemperatureScaling,
+)
+from calibrant.calibrators.isotonic._regression import isotonic_steps
+from row_functions import softmax
 
 METHODS = [IsotonicOneVsAll, IsotonicOneVsAllTS, MultiClassIsotonic]
 RAW = {
@@ -92,7 +94,7 @@ def test_absent_class_is_the_authors(oracle, oracle_data):
         assert np.abs(values - record["output"][name]).max() < record["tol"]
     irova = IsotonicOneVsAll(normalize=False).fit(val[seen], labels[seen])
     assert np.array_equal(irova.predict_proba(test)[:, 2], 1e-9 * softmax(test)[:, 2])
-    assert irova.fit_info_["absent_classes"] == 1
+    assert irova.fit_info_.details["absent_classes"] == 1
 
 
 def test_order_is_the_authors(oracle, oracle_data):
@@ -197,9 +199,11 @@ def test_float32_and_float64_agree(method):
 def test_each_map_of_irova_increases():
     logits, labels = _some_logits(400, 5)
     irova = IsotonicOneVsAll(normalize=False).fit(logits, labels)
-    for begin, end in zip(irova.offsets_[:-1], irova.offsets_[1:], strict=True):
-        assert np.all(np.diff(irova.x_[begin:end]) > 0.0)
-        assert np.all(np.diff(irova.y_[begin:end]) >= 0.0)
+    lines = irova.formula_.curves
+    assert lines.count == 5
+    for x, y in map(lines.line, range(5)):
+        assert np.all(np.diff(x) > 0.0)
+        assert np.all(np.diff(y) >= 0.0)
 
 
 def test_irm_of_two_classes_is_symmetric():

@@ -16,21 +16,24 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 import calibrant
-from calibrant.calibrators import Calibrator
-from calibrant.calibrators.bbq import BayesianBinning
-from calibrant.calibrators.beta import BetaCalibration
-from calibrant.calibrators.diag import DiagonalOrderPreserving
-from calibrant.calibrators.dirichlet import DirichletCalibration
-from calibrant.calibrators.histogram import HistogramBinning
-from calibrant.calibrators.irm import MultiClassIsotonic
-from calibrant.calibrators.irova import IsotonicOneVsAll
-from calibrant.calibrators.irova_ts import IsotonicOneVsAllTS
-from calibrant.calibrators.matrix import MatrixScaling
-from calibrant.calibrators.pbmc import PlattBinner
-from calibrant.calibrators.platt import PlattScaling
-from calibrant.calibrators.spline import SplineCalibration
-from calibrant.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
-from calibrant.calibrators.vector import VectorScaling
+from calibrant.calibrators import (
+    BayesianBinning,
+    BetaCalibration,
+    Calibrator,
+    DiagonalOrderPreserving,
+    DirichletCalibration,
+    HistogramBinning,
+    IsotonicOneVsAll,
+    IsotonicOneVsAllTS,
+    MatrixScaling,
+    MultiClassIsotonic,
+    PlattBinner,
+    PlattScaling,
+    SplineCalibration,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    VectorScaling,
+)
 from hard_logits import adversarial, labelled
 
 onnx = pytest.importorskip("onnx")
@@ -164,7 +167,7 @@ def test_any_shape(
     fit = published(rng, classes, k)
     scores = adversarial(classes)[rng.integers(0, 1000, rows)]
     path = tmp_path_factory.mktemp("shapes") / "c.onnx"
-    out = run(path, export(fit, path, num_classes=classes), scores)
+    out = run(path, export(fit, path, n_classes=classes), scores)
     assert_same(out, fit, scores)
     assert_keeps_arg_max(out["probabilities"], scores)
 
@@ -192,7 +195,7 @@ def test_two_classes(kind: type[Calibrator], dtype: Any, tmp_path: Path) -> None
 
 
 def test_more_classes_than_fitted(tmp_path: Path) -> None:
-    names = export(fitted("pts"), tmp_path / "c.onnx", num_classes=40)
+    names = export(fitted("pts"), tmp_path / "c.onnx", n_classes=40)
     scores = adversarial(40)
     assert_same(run(tmp_path / "c.onnx", names, scores), fitted("pts"), scores)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from calibrant._numerics import top_k
 from calibrant._partition import (
     B_MAX,
     B_MIN,
@@ -19,6 +18,7 @@ from calibrant._partition import (
     joined,
     tabulate_tile,
 )
+from row_functions import top_k
 
 Rows = GapRows | NodeRows
 

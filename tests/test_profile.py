@@ -281,7 +281,7 @@ def test_take_is_the_profile_of_the_chosen_rows(classes, index):
 def test_threads_do_not_change_a_bit(classes, monkeypatch):
     monkeypatch.setattr("calibrant.profile.TILE_ELEMENTS", 7 * classes)
     logits, labels, _ = example(classes)
-    one, two = (TemperatureProfile.from_logits(logits, labels, threads=n) for n in (1, 2))
+    one, two = (TemperatureProfile.from_logits(logits, labels, n_jobs=n) for n in (1, 2))
     assert_same(one, two)
 
 
@@ -291,15 +291,15 @@ def test_progress_rises_to_all_rows(threads, monkeypatch):
     calls: list[tuple[int, int]] = []
     logits, labels, _ = example(7)
     TemperatureProfile.from_logits(
-        logits, labels, threads=threads, progress=lambda done, total: calls.append((done, total))
+        logits, labels, n_jobs=threads, progress=lambda done, total: calls.append((done, total))
     )
     assert calls == [(100, 400), (200, 400), (300, 400), (400, 400)]
 
 
-def build_peak(logits: np.ndarray, labels: np.ndarray, threads: int) -> int:
+def build_peak(logits: np.ndarray, labels: np.ndarray, n_jobs: int) -> int:
     tracemalloc.start()
     try:
-        TemperatureProfile.from_logits(logits, labels, threads=threads)
+        TemperatureProfile.from_logits(logits, labels, n_jobs=n_jobs)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -315,10 +315,10 @@ def test_memory_while_building_does_not_depend_on_the_array(dtype, tmp_path):
     logits = np.load(tmp_path / "z.npy", mmap_mode="r")
     labels = np.zeros(rows, int)
     assert (
-        build_peak(logits, labels, threads=2) < 25e6
+        build_peak(logits, labels, n_jobs=2) < 25e6
     )  # the scratch of two threads, both at their peak
     # one thread: whether two of them hold their scratch at once is chance
-    few, many = (build_peak(logits[:n], labels[:n], threads=1) for n in (300, rows))
+    few, many = (build_peak(logits[:n], labels[:n], n_jobs=1) for n in (300, rows))
     assert many - few < 3 * 176 * 4 * (rows - 300)  # what is left is the profile, while joined
 
 
@@ -461,18 +461,35 @@ def test_save_and_load_keep_every_bit(classes, tmp_path):
         logits, labels, sample_weight=weight, top_k=4, scale=0.3
     )
     profile.update(logits[:3], labels[:3])
-    profile.save(tmp_path / "profile.safetensors")
-    assert_same(TemperatureProfile.load(tmp_path / "profile.safetensors"), profile)
+    calibrant.save(profile, tmp_path / "profile.safetensors")
+    loaded = calibrant.load(tmp_path / "profile.safetensors")
+    assert_same(loaded, profile)
+    assert loaded.input == "logits"
 
 
 def test_a_profile_is_not_a_calibrator(tmp_path: Path):
     logits, labels, _ = example(7)
-    TemperatureProfile.from_logits(logits, labels).save(tmp_path / "p.safetensors")
-    calibrant.save(calibrant.TS().fit(logits, labels), tmp_path / "ts.safetensors")
-    with pytest.raises(calibrant.FileError, match="holds a profile, not a calibrator"):
-        calibrant.load(tmp_path / "p.safetensors")
-    with pytest.raises(calibrant.FileError, match="holds a calibrator, not a profile"):
-        TemperatureProfile.load(tmp_path / "ts.safetensors")
+    calibrant.save(TemperatureProfile.from_logits(logits, labels), tmp_path / "p.safetensors")
+    with pytest.raises(calibrant.FileError, match="holds a TemperatureProfile, not a calibrator"):
+        calibrant.io.load_calibrator(tmp_path / "p.safetensors")
+
+
+def test_a_profile_remembers_what_it_was_made_of(tmp_path: Path):
+    logits, labels, _ = example(7)
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    profile = TemperatureProfile.from_probs(probs, labels)
+    assert (profile.input, profile.take([0, 1]).input) == ("probs", "probs")
+    calibrant.save(profile, tmp_path / "p.safetensors")
+    loaded = calibrant.load(tmp_path / "p.safetensors")
+    assert loaded.input == "probs"
+    with pytest.raises(ValueError, match="made from probs, but TemperatureScaling has input='log"):
+        calibrant.TS().fit(loaded)
+    from_profile = calibrant.TS(input="probs").fit(loaded).temperature_
+    assert from_profile == calibrant.TS(input="probs").fit(probs, labels).temperature_
+    with pytest.raises(ValueError, match="the profile is made of probs, got rows of logits"):
+        profile.update(logits, labels)
+    with pytest.raises(ValueError, match=r"agree in .*input\), got"):
+        TemperatureProfile.concat([profile, TemperatureProfile.from_logits(logits, labels)])
 
 
 # --- refusals ---------------------------------------------------------------------------------
@@ -490,7 +507,7 @@ def test_an_empty_profile_says_so(tmp_path):
     for read in (
         lambda p: p.nll(1.0),
         lambda p: p.weight,
-        lambda p: p.save(tmp_path / "p.safetensors"),
+        lambda p: calibrant.save(p, tmp_path / "p.safetensors"),
         lambda p: calibrant.TS().fit(p),
     ):
         with pytest.raises(ValueError, match="the profile has no rows yet: call update first"):
@@ -505,7 +522,7 @@ def test_parts_must_agree():
     with pytest.raises(ValueError, match="the profile has 7 classes, got rows with 3"):
         profile.update([[1.0, 2.0, 3.0]], [0])
     other = TemperatureProfile.from_logits(logits, labels, top_k=3)
-    with pytest.raises(ValueError, match=r"agree in \(classes, top_k, scale\), got .*3.*10"):
+    with pytest.raises(ValueError, match=r"agree in \(classes, top_k, scale, input\), got .*3.*10"):
         TemperatureProfile.concat([profile, other])
 
 

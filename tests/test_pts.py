@@ -17,8 +17,8 @@ import calibrant
 from calibrant import PTS, TS, LinearPTS, TemperatureProfile
 from calibrant._losses import LOSSES
 from calibrant.calibrators import _network as network
-from calibrant.calibrators import _paper_recipe as paper
-from calibrant.calibrators._anchored import IDENTITY_ROWS
+from calibrant.calibrators.temperature import _paper_recipe as paper
+from calibrant.calibrators.temperature._anchored import IDENTITY_ROWS
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -205,10 +205,10 @@ def test_paper_recipe_is_minibatch_adam_on_the_logits(classes, steps):
     direct = PTS.from_weights(keras_adam_on_logits(logits, labels, **options))
     pts = PTS(recipe="paper", learning_rate=1e-3, batch_size=100, steps=steps, random_state=3)
     pts.fit(logits, labels)
-    assert pts.fit_info_["draws"] == 1  # otherwise the starts differ
+    assert pts.fit_info_.details["draws"] == 1  # otherwise the starts differ
     ours, theirs = (loss_of(p, logits, labels, "brier") for p in (pts, direct))
     assert ours == pytest.approx(theirs, rel=1e-2)
-    assert pts.fit_info_["loss_after"] == pytest.approx(ours, abs=1e-4)
+    assert pts.fit_info_.after == pytest.approx(ours, abs=1e-4)
     if steps < 100:  # before rounding has grown, the weights themselves are equal
         for one, other in zip(pts.weights_, direct.weights_, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-5)
@@ -313,10 +313,10 @@ def test_never_worse_than_temperature_scaling(data, method):
             pts = method(loss=loss, random_state=seed, members=2).fit(logits, labels)
             ts = TS(loss=loss).fit(logits, labels)
             by = loss_of(pts, logits, labels, loss) - loss_of(ts, logits, labels, loss)
-            identity = pts.fit_info_["choice"] == "identity"
+            identity = pts.fit_info_.details["choice"] == "identity"
             assert not (identity and len(logits) > IDENTITY_ROWS)
             if by > 1e-6 and not identity:
-                worse[loss, seed] = f"{pts.fit_info_['choice']} is worse by {by:.2g}"
+                worse[loss, seed] = f"{pts.fit_info_.details['choice']} is worse by {by:.2g}"
     assert worse == {}
 
 
@@ -526,7 +526,7 @@ def test_estimator_rules():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"recipe": "adam"}, "recipe must be 'auto' or 'paper', got 'adam'"),
+        ({"recipe": "adam"}, "recipe must be one of 'auto', 'paper', got 'adam'"),
         ({"loss": "mse"}, "loss must be .*, got 'mse'"),
         ({"penalty": -1.0}, "penalty must be 'auto' or at least 0, got -1.0"),
         ({"penalty": np.nan}, "penalty must be 'auto' or at least 0, got nan"),
@@ -583,5 +583,5 @@ def test_given_weights_are_kept(published):
 )
 def test_weak_penalties_need_many_rows(rows, weakest):
     fitted = PTS(members=1).fit(*uneven_data(rows, 5))
-    tried = [point["penalty"] for point in fitted.fit_info_["path"] if point["penalty"]]
+    tried = [point["penalty"] for point in fitted.fit_info_.details["path"] if point["penalty"]]
     assert min(tried) == weakest

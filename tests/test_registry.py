@@ -58,7 +58,7 @@ def test_follows_the_estimator_rules(name):
     logits, labels = sample(name)
     assert again.fit(logits, labels) is again
     assert again.n_classes_ == logits.shape[1]
-    assert again.fit_info_["converged"] in (True, False)
+    assert again.fit_info_.converged in (True, False)
     assert isinstance(REGISTRY[name].accuracy_preserving, bool)
     said = " ".join((type(model).__doc__ or "").split())
     assert "reserve" in said, "the docstring must say whether accuracy is preserved"

@@ -14,10 +14,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from calibrant._errors import CalibrationWarning
-from calibrant._numerics import softmax
-from calibrant.calibrators.beta import BetaCalibration
-from calibrant.calibrators.platt import PlattScaling
-from calibrant.calibrators.spline import SplineCalibration
+from calibrant.calibrators import BetaCalibration, PlattScaling, SplineCalibration
+from row_functions import softmax
 
 METHODS = [SplineCalibration, PlattScaling, BetaCalibration]
 TWO_CLASSES = [PlattScaling, BetaCalibration]
@@ -52,7 +50,7 @@ def test_mean_confidence_is_the_accuracy():
     confidence = spline.predict_proba(logits).max(axis=1)
     accuracy = (logits.argmax(axis=1) == labels).mean()
     assert confidence.mean() == pytest.approx(accuracy, abs=2e-3)
-    assert spline.fit_info_["accuracy"] == pytest.approx(accuracy)
+    assert spline.fit_info_.details["accuracy"] == pytest.approx(accuracy)
 
 
 def test_other_classes_keep_their_proportions():
@@ -157,8 +155,8 @@ def test_the_scale_of_the_scores_does_not_break_the_fit(method, scale):
     logits, labels = _some_logits(300)
     plain = method().fit(logits, labels)
     scaled = method().fit(logits * scale, labels)
-    assert scaled.fit_info_["converged"]
-    assert scaled.fit_info_["loss_after"] < plain.fit_info_["loss_after"] + 0.05
+    assert scaled.fit_info_.converged
+    assert scaled.fit_info_.after < plain.fit_info_.after + 0.05
 
 
 def test_beta_of_one_class_is_the_identity():

@@ -15,6 +15,8 @@ import calibrant
 from calibrant import TS, CalibrationWarning, TemperatureProfile, Uncalibrated
 from calibrant._losses import ProfileLoss
 from calibrant._optimize import best_of_scan, falling_then_rising
+from calibrant.formulas import ConstantTemperature
+from crafting import with_formula
 
 GOLDEN_SETS = "ABCD"
 
@@ -50,8 +52,8 @@ def test_exact_minimiser_of_the_nll(name, oracle, oracle_data):
     record = oracle(f"guo_ts_{name}")["output"]
     ts = TS().fit(*oracle_data(f"{name}_val"))
     assert ts.temperature_ == pytest.approx(record["T_exact_minimiser"], abs=1e-6)
-    assert ts.fit_info_["loss_after"] == pytest.approx(record["nll_exact"], abs=1e-7)
-    assert ts.fit_info_["loss_after"] <= record["nll"]  # what the authors' optimiser reaches
+    assert ts.fit_info_.after == pytest.approx(record["nll_exact"], abs=1e-7)
+    assert ts.fit_info_.after <= record["nll"]  # what the authors' optimiser reaches
 
 
 @pytest.mark.parametrize(("loss", "theirs"), [("nll", "ce"), ("brier", "mse")])
@@ -62,8 +64,9 @@ def test_mix_n_match(name, loss, theirs, oracle, oracle_data):
     ts = TS(loss=loss, bounds=(0.05, 5.0)).fit(logits, labels)
     assert ts.temperature_ == pytest.approx(record["output"]["T"], abs=record["tol"])
     scale = logits.shape[1] if loss == "brier" else 1  # their mean is over the classes too
-    for ours, key in (("loss_after", "val_loss"), ("loss_before", "val_loss_at_T1")):
-        assert ts.fit_info_[ours] == pytest.approx(scale * record["output"][key], abs=1e-6)
+    for ours, key in (("after", "val_loss"), ("before", "val_loss_at_T1")):
+        recorded = scale * record["output"][key]
+        assert getattr(ts.fit_info_, ours) == pytest.approx(recorded, abs=1e-6)
 
 
 @pytest.mark.parametrize(("method", "loss"), [("ts_ce", "nll"), ("ts_mse", "brier")])
@@ -100,7 +103,7 @@ def test_bounds_are_where_the_search_ends(loss, theirs, oracle):
         with pytest.warns(CalibrationWarning, match="an end of the allowed range"):
             ts = TS(loss=loss, bounds=(0.05, 5.0)).fit(logits, labels)
         assert ts.temperature_ == pytest.approx(record[f"T_{theirs}_{kind}"], abs=1e-3)
-        assert ts.fit_info_["converged"] is False
+        assert ts.fit_info_.converged is False
 
 
 # --- optimality -------------------------------------------------------------------------------
@@ -113,7 +116,7 @@ def test_no_temperature_nearby_or_far_is_better(classes, truth, loss):
     logits, labels = sampled(600, classes, truth)
     ts = TS(loss=loss).fit(logits, labels)
     best = nll_and_brier(logits, labels, ts.temperature_)[loss]
-    assert ts.fit_info_["loss_after"] == pytest.approx(best, abs=1e-4)
+    assert ts.fit_info_.after == pytest.approx(best, abs=1e-4)
     for factor in (1e-2, 0.1, 0.5, 0.8, 0.99, 0.999, 1.001, 1.01, 1.2, 2.0, 10.0, 100.0):
         other = nll_and_brier(logits, labels, ts.temperature_ * factor)[loss]
         # nodes know the loss of 300 classes to 1e-7 or so
@@ -235,9 +238,7 @@ ADVERSARIAL = arrays(
 
 def with_temperature(temperature: float) -> TS:
     """A calibrator with a given temperature."""
-    ts = TS().fit([[2.0, 0.0], [0.0, 2.0], [0.0, 2.0]], [0, 1, 0])
-    ts.temperature_ = temperature
-    return ts
+    return with_formula(TS(), ConstantTemperature(temperature))
 
 
 @given(logits=ADVERSARIAL, temperature=st.floats(1e-2, 1e4), single=st.booleans())
@@ -328,7 +329,7 @@ def test_scan_finds_the_lower_of_two_valleys(shift):
 def test_nothing_warns_on_a_good_fit():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert TS().fit(*sampled(200, 4, 2.0)).fit_info_["converged"] is True
+        assert TS().fit(*sampled(200, 4, 2.0)).fit_info_.converged is True
 
 
 @pytest.mark.parametrize("root", [-6.0, -0.3, 0.0, 0.2, 3.9, 7.5])

@@ -17,17 +17,20 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 import calibrant
-from calibrant.calibrators import Calibrator
-from calibrant.calibrators.diag import DiagonalOrderPreserving
-from calibrant.calibrators.dirichlet import DirichletCalibration
-from calibrant.calibrators.histogram import HistogramBinning
-from calibrant.calibrators.irm import MultiClassIsotonic
-from calibrant.calibrators.irova import IsotonicOneVsAll
-from calibrant.calibrators.matrix import MatrixScaling
-from calibrant.calibrators.platt import PlattScaling
-from calibrant.calibrators.spline import SplineCalibration
-from calibrant.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
-from calibrant.calibrators.vector import VectorScaling
+from calibrant.calibrators import (
+    Calibrator,
+    DiagonalOrderPreserving,
+    DirichletCalibration,
+    HistogramBinning,
+    IsotonicOneVsAll,
+    MatrixScaling,
+    MultiClassIsotonic,
+    PlattScaling,
+    SplineCalibration,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    VectorScaling,
+)
 from hard_logits import adversarial, labelled
 
 torch = pytest.importorskip("torch")
@@ -357,7 +360,7 @@ LANGUAGE_MODEL = textwrap.dedent(
     profile = collect_logits(model, [(tokens, labels)], progress=False)
     assert len(profile) == 4 * 496, profile
     pts = calibrant.PTS(penalty=10.0).fit(profile)
-    assert pts.fit_info_["loss_after"] <= pts.fit_info_["loss_before"]
+    assert pts.fit_info_.after <= pts.fit_info_.before
     # getrusage would count what the parent process held when it started this one
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     print(next(line for line in lines if line.startswith("VmHWM")).split()[1])

@@ -244,16 +244,6 @@ def normalize_rows(probs: Array, name: str = "probs") -> Array:
     return probs / sums[:, None]
 
 
-def log_odds(probs: Array) -> Array:
-    """Probabilities as logits: log p minus its mean over the classes with p > 0."""
-    xp = array_namespace(probs)
-    positive = probs > 0.0
-    logs = xp.log(xp.where(positive, probs, xp.ones_like(probs)))
-    count = xp.sum(xp.astype(positive, probs.dtype), axis=1, keepdims=True)
-    centred = logs - xp.sum(logs, axis=1, keepdims=True) / count
-    return xp.where(positive, centred, xp.full_like(centred, -np.inf))
-
-
 # --- labels and weights -----------------------------------------------------------------------
 
 

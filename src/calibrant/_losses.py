@@ -6,14 +6,13 @@ calibrators of the temperature family need nothing else, and never see the logit
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._weights import copies, effective_rows, shares
 from calibrant.profile import TemperatureProfile
-
-LossName = Literal["nll", "brier", "mixed"]
 
 # How much of the Brier score and of the NLL each loss holds.
 LOSSES: dict[str, tuple[float, float]] = {
@@ -41,13 +40,10 @@ class ProfileLoss:
         self.brier_share, self.nll_share = LOSSES[name]
         self.label_gap = np.asarray(profile.label_gap, np.float64)
         self.all_rows = np.arange(len(profile))
-        self.shares: NDArray[np.float64] = profile.weight / profile.weight.sum()
-        # Whole weights count repeated rows; others only say how much a row matters.
-        whole = bool(np.all(profile.weight == np.floor(profile.weight)))
-        copies = np.maximum(profile.weight, 1.0) if whole else np.ones(len(profile))
-        self.copy_share: NDArray[np.float64] = self.shares / copies
-        #: The effective number of rows: the sum of whole weights, else (sum w)^2 / sum w^2.
-        self.effective_rows = 1.0 / float(self.shares @ self.copy_share)
+        self.shares = shares(profile.weight)
+        #: The share of one copy of each row, where whole weights count copies.
+        self.copy_share: NDArray[np.float64] = self.shares / copies(profile.weight)
+        self.effective_rows = effective_rows(profile.weight)
 
     def rows(self, log_b: NDArray[np.float64], index: NDArray[np.intp] | None = None) -> RowLoss:
         """The loss at one inverse temperature a row, for all rows or those in ``index``."""

@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize
+
+from calibrant._types import Report
+
+Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+
+FORBIDDEN = 1e30  # stands for a value that is not finite, so that the line search steps back
+_AT_LIMIT = 1  # SciPy's status for "iterations or evaluations used up"
 
 
 @dataclass(frozen=True)
@@ -105,14 +112,15 @@ def _on_face(
 
 
 @dataclass(frozen=True)
-class NewtonResult:
-    """The best point that damped Newton steps found."""
+class Minimum:
+    """The best point of a run, and how the run ended."""
 
     x: NDArray[np.float64]
     value: float
     iterations: int
     converged: bool
     message: str
+    last_gain: float = 0.0  # by which share of the value the last step lowered it
 
 
 def damped_newton(
@@ -120,28 +128,26 @@ def damped_newton(
     model: Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]],
     start: NDArray[np.float64],
     *,
-    iterations: int,
+    max_iter: int,
     tolerance: float,
-    progress: Callable[[int, int], None] | None = None,
-) -> NewtonResult:
+) -> Minimum:
     """Levenberg-Marquardt: ``model`` gives the gradient and a positive semi-definite Hessian.
 
     Every accepted step lowers ``value``, so the last point is the best one. Ends when a step gains
     less than ``tolerance`` of the value.
     """
-    x, current, damping = start, value(start), 1e-3
-    for iteration in range(iterations):
-        if progress is not None:
-            progress(iteration, iterations)
+    x, current, damping, gain = start, value(start), 1e-3, np.inf
+    for iteration in range(max_iter):
         gradient, hessian = model(x)
         step = _damped_step(value, x, current, gradient, hessian, damping)
         if step is None:
-            return NewtonResult(x, current, iteration, True, "no step lowers the loss any more")
+            return Minimum(x, current, iteration, True, "no step lowers the loss any more")
         x, lower, damping = step
         gain, current = current - lower, lower
         if gain < tolerance * max(abs(current), 1e-12):
-            return NewtonResult(x, current, iteration + 1, True, "converged")
-    return NewtonResult(x, current, iterations, False, f"stopped after {iterations} iterations")
+            return Minimum(x, current, iteration + 1, True, "converged")
+    share = gain / max(abs(current), 1e-12)
+    return Minimum(x, current, max_iter, False, f"stopped after {max_iter} iterations", share)
 
 
 def _damped_step(
@@ -164,6 +170,59 @@ def _damped_step(
     return None
 
 
-def as_info(result: Any) -> dict[str, Any]:
-    """How an optimiser ended, for ``fit_info_``."""
-    return {"converged": bool(result.converged), "message": str(result.message)}
+class _BestSoFar:
+    """The objective as SciPy calls it: finite always, and it remembers its lowest point."""
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        self.value = np.inf
+        self.x: NDArray[np.float64] | None = None
+
+    def __call__(self, x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        value, gradient = self.objective(x)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return FORBIDDEN, np.zeros_like(x)
+        if value < self.value:
+            self.value, self.x = value, x.copy()
+        return value, gradient
+
+
+def lbfgs(
+    objective: Objective,
+    start: NDArray[np.float64],
+    *,
+    max_iter: int,
+    tolerance: float,
+    memory: int = 10,
+    progress: Report | None = None,
+) -> Minimum:
+    """Minimise from ``start``; never ends above it.
+
+    Ends when one iteration gains less than ``tolerance`` (of the value, or absolutely below 1).
+    A line search that finds no lower point means that rounding is all that is left to win.
+    """
+    seen = _BestSoFar(objective)
+    done = 0
+
+    def count(_: NDArray[np.float64]) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, max_iter)
+
+    options = {
+        "maxiter": max_iter,
+        "maxfun": 3 * max_iter,
+        "maxcor": memory,
+        "ftol": tolerance,
+        "gtol": 1e-9,
+        "maxls": 30,
+    }
+    search: Any = minimize  # its type stubs know no objective that is an object
+    result = search(seen, start, jac=True, method="L-BFGS-B", callback=count, options=options)
+    if seen.x is None:
+        return Minimum(start, np.inf, done, False, "the loss is not finite at the start")
+    if result.status == _AT_LIMIT:
+        message = f"stopped after {done} iterations"
+        return Minimum(seen.x, seen.value, done, False, message)
+    return Minimum(seen.x, seen.value, done, True, "converged")

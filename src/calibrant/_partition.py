@@ -28,8 +28,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-Array = Any  # an array of any namespace of the array API standard
-Floats = NDArray[np.float64]
+from calibrant._types import Array, Floats
+
 Index = NDArray[np.intp]
 
 NODES_PER_OCTAVE = 4

@@ -1,75 +1,171 @@
-"""Calibrators to files and back: safetensors with a JSON header, no pickle anywhere."""
+"""Everything that calibrant keeps, to files and back: safetensors with a JSON header, no pickle."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _container
 from calibrant._errors import FileError
+from calibrant._fit_info import FitInfo
+from calibrant._parts import from_state, to_state
 from calibrant.calibrators import REGISTRY, Calibrator
+from calibrant.formulas import Formula
+from calibrant.metrics import CalibrationMeter
+from calibrant.profile import TemperatureProfile
 
-_CLASSES = {cls.__name__: cls for cls in REGISTRY.values()}
-_COMMON = ("n_classes_", "fit_info_")
-
-
-def save(calibrator: Calibrator, path: str | os.PathLike[str]) -> None:
-    """Write a fitted calibrator; the file appears whole or not at all."""
-    from sklearn.utils.validation import check_is_fitted
-
-    if type(calibrator).__name__ not in _CLASSES:
-        raise TypeError(f"save takes a calibrator of calibrant, got {type(calibrator).__name__}")
-    check_is_fitted(calibrator)
-    values: dict[str, Any] = {}
-    arrays: dict[str, Any] = {}
-    for name in (*calibrator._state, *_COMMON):
-        value = getattr(calibrator, name)
-        if isinstance(value, np.ndarray):
-            arrays[name] = value
-        elif isinstance(value, list):
-            values[name] = {"arrays": len(value)}
-            arrays |= {f"{name}.{i}": np.asarray(part) for i, part in enumerate(value)}
-        else:
-            values[name] = value
-    document = {
-        "class": type(calibrator).__name__,
-        "parameters": {k: _plain(v) for k, v in calibrator.get_params(deep=False).items()},
-        "fitted": values,
-    }
-    _container.write(path, "calibrator", document, arrays)
+Saved = Calibrator | TemperatureProfile | CalibrationMeter
+Document = dict[str, Any]
+Arrays = dict[str, NDArray[Any]]
 
 
-def load(path: str | os.PathLike[str]) -> Calibrator:
-    """Read what ``save`` wrote. Raises ``FileError`` for anything else."""
-    document, arrays = _container.read(path, "calibrator")
-    name = document.get("class")
-    if not isinstance(name, str) or name not in _CLASSES:
-        raise FileError(f"{os.fspath(path)} holds a {name!r}, which this calibrant does not know")
-    cls = _CLASSES[name]
+def save(thing: Saved, path: str | os.PathLike[str]) -> None:
+    """Write a fitted calibrator, a profile or a meter; the file appears whole or not at all.
+
+    A calibrator is saved as its formula, which holds all that its output depends on, beside its
+    parameters and the report of its fit: the file gives the same probabilities in every release.
+
+    Parameters
+    ----------
+    thing : Calibrator, TemperatureProfile or CalibrationMeter
+        What to write. Calibrators of your own are registered first
+        (``calibrant.calibrators.register``).
+    path : path-like
+        The file.
+
+    Raises
+    ------
+    TypeError
+        Where it is none of these, or an unregistered class.
+    sklearn.exceptions.NotFittedError
+        Where a calibrator is not fitted.
+
+    Examples
+    --------
+    >>> import calibrant, tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "ts.safetensors")
+    >>> calibrant.save(calibrant.TS().fit([[4.0, 0.0], [0.0, 1.0], [2.0, 0.0]], [0, 1, 1]), file)
+    >>> calibrant.load(file)
+    TemperatureScaling()
+    """
+    if isinstance(thing, Calibrator):
+        _container.write(path, "calibrator", *_calibrator_state(thing))
+    elif isinstance(thing, TemperatureProfile):
+        _container.write(path, "profile", *thing.to_state())
+    elif isinstance(thing, CalibrationMeter):
+        _container.write(path, "meter", *thing.to_state())
+    else:
+        raise TypeError(
+            "save takes a calibrator of calibrant, a TemperatureProfile or a CalibrationMeter, got "
+            f"{type(thing).__name__}"
+        )
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what ``save`` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    Calibrator, TemperatureProfile or CalibrationMeter
+        What the file holds.
+
+    Raises
+    ------
+    FileError
+        Where the file is anything else, or was changed after it was written.
+    FileNotFoundError
+        Where there is no such file.
+    """
+    document, arrays = _container.read(path)
+    kind = document["kind"]
+    reader = {
+        "calibrator": _calibrator_from,
+        "profile": TemperatureProfile.from_state,
+        "meter": CalibrationMeter.from_state,
+    }.get(kind)
+    if reader is None:
+        raise FileError(f"{os.fspath(path)} holds a {kind!r}, which this calibrant does not know")
     try:
-        parameters = {k: _frozen(v) for k, v in document["parameters"].items()}
-        calibrator = cls(**parameters)
-        for attribute in (*cls._state, *_COMMON):
-            setattr(calibrator, attribute, _fitted(attribute, document["fitted"], arrays))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FileError(f"{os.fspath(path)} does not fit a {name}: {error!r}") from None
+        return reader(document, arrays)
+    except FileError as error:
+        raise FileError(f"{os.fspath(path)} {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise FileError(f"{os.fspath(path)} does not fit a {kind}: {error!r}") from None
+
+
+def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
+    """Read a calibrator; a file of anything else is refused."""
+    thing = load(path)
+    if not isinstance(thing, Calibrator):
+        raise FileError(f"{os.fspath(path)} holds a {type(thing).__name__}, not a calibrator")
+    return thing
+
+
+# --- calibrators ----------------------------------------------------------------------------------
+
+
+def _calibrator_state(calibrator: Calibrator) -> tuple[Document, Arrays]:
+    name = type(calibrator).__name__
+    if _classes().get(name) is not type(calibrator):
+        raise TypeError(
+            f"{name} is not registered: calibrant.calibrators.register makes a calibrator of your "
+            "own known by name"
+        )
+    check_is_fitted(calibrator, "formula_")
+    formula, arrays = to_state(calibrator.formula_)
+    document = {
+        "class": name,
+        "parameters": {k: _plain(v) for k, v in calibrator.get_params(deep=False).items()},
+        "n_classes": calibrator.n_classes_,
+        "fit_info": dataclasses.asdict(calibrator.fit_info_),
+        "formula": formula,
+    }
+    return document, arrays
+
+
+def _classes() -> dict[str, type[Calibrator]]:
+    """The registered classes by their names."""
+    return {cls.__name__: cls for cls in REGISTRY.values()}
+
+
+def _calibrator_from(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Calibrator:
+    name = document["class"]
+    cls = _classes().get(name) if isinstance(name, str) else None
+    if cls is None:
+        raise FileError(f"holds a {name!r}, which this calibrant does not know")
+    calibrator = cls(**{key: _frozen(value) for key, value in document["parameters"].items()})
+    formula = from_state(document["formula"], arrays)
+    if not isinstance(formula, Formula):
+        raise TypeError(f"a {name} needs a formula, got a {type(formula).__name__}")
+    info, n_classes = FitInfo(**document["fit_info"]), document["n_classes"]
+    _check_info(info, n_classes)
+    if n_classes is not None:
+        formula.check_classes(n_classes)
+    vars(calibrator).update(formula_=formula, fit_info_=info, n_classes_=n_classes)
     return calibrator
 
 
-def _fitted(attribute: str, values: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    if attribute in arrays:
-        return arrays[attribute]
-    value = values[attribute]
-    if isinstance(value, dict) and value.keys() == {"arrays"}:
-        return [arrays[f"{attribute}.{i}"] for i in range(value["arrays"])]
-    return value
+def _check_info(info: FitInfo, n_classes: Any) -> None:
+    if not isinstance(info.converged, bool) or not isinstance(info.message, str):
+        raise TypeError("the report of the fit is none")
+    if n_classes is not None and (isinstance(n_classes, bool) or not isinstance(n_classes, int)):
+        raise TypeError(f"n_classes must be a whole number or None, got {n_classes!r}")
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as a JSON value; a random generator cannot be one and is left out."""
-    if isinstance(value, np.random.Generator):
+    """A parameter as a JSON value; a random generator or a function cannot be one."""
+    if isinstance(value, np.random.Generator) or callable(value):
         return None
     if isinstance(value, np.generic):
         return value.item()
@@ -77,4 +173,4 @@ def _plain(value: Any) -> Any:
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value

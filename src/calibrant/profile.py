@@ -6,23 +6,19 @@ temperature family is fitted from it alone; profiles of parts are joined by conc
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from array_api_compat import array_namespace, is_jax_array
 from numpy.typing import NDArray
 
-from calibrant import _container
 from calibrant._arrays import (
     DEVICE_TILE_ELEMENTS,
     TILE_ELEMENTS,
-    Array,
-    InputKind,
     as_labels,
     as_scores,
     as_weights,
@@ -30,16 +26,14 @@ from calibrant._arrays import (
     check_label_logits,
     check_peaks,
     check_probabilities,
-    log_odds,
     on_host,
     row_tiles,
     to_numpy,
     warn_if_probabilities,
+    without_ignored,
 )
-from calibrant._errors import FileError
-from calibrant._numerics import top_k as largest
+from calibrant._ops import NUMPY, ops_of
 from calibrant._partition import (
-    Floats,
     GapRows,
     NodeRows,
     Psi,
@@ -49,8 +43,10 @@ from calibrant._partition import (
     tabulate,
     tabulate_tile,
 )
-
-Progress = Callable[[int, int], None]  # (rows done, rows in all)
+from calibrant._progress import reporter
+from calibrant._rows import log_odds, top_k
+from calibrant._threads import available_cores
+from calibrant._types import Array, Floats, InputKind, Progress, Report
 
 EXACT_CLASSES = 64  # up to here the gaps themselves are the smaller and exact summary
 DEFAULT_TOP_K = 10
@@ -87,6 +83,7 @@ class TemperatureProfile:
         self.top_k = top_k
         self.scale = float(scale)
         self.n_classes = 0
+        self.input: InputKind = "logits"
         self._blocks: list[_Block] = []
 
     # --- building ---
@@ -98,22 +95,95 @@ class TemperatureProfile:
         labels: Any,
         *,
         sample_weight: Any = None,
+        ignore_index: int | None = None,
         top_k: int = DEFAULT_TOP_K,
         scale: float = 1.0,
-        threads: int | None = None,
-        progress: Progress | None = None,
+        n_jobs: int | None = None,
+        progress: Progress = False,
     ) -> Self:
-        """The profile of an array of logits; see ``update``."""
-        profile = cls(top_k=top_k, scale=scale)
-        return profile.update(
-            logits, labels, sample_weight=sample_weight, threads=threads, progress=progress
+        """The profile of an array of logits.
+
+        Parameters
+        ----------
+        logits : array of shape (rows, classes), or (rows,) for two classes
+            The logits; it may be memory-mapped or on a GPU.
+        labels : array of shape (rows,)
+            Class indices.
+        sample_weight : array of shape (rows,), optional
+            Weights; whole ones count repeated rows.
+        ignore_index : int, optional
+            Rows with this label are left out.
+        top_k : int, default 10
+            How many of the largest logits are kept.
+        scale : float, default 1
+            The size of the logits, see the class.
+        n_jobs : int, optional
+            Threads; None or -1 are the cores that this process may use.
+        progress : bool or callable, default False
+            True shows a bar on standard error; a callable is called as ``progress(done, total)``.
+
+        Returns
+        -------
+        TemperatureProfile
+            The profile.
+        """
+        return cls(top_k=top_k, scale=scale).update(
+            logits,
+            labels,
+            sample_weight=sample_weight,
+            ignore_index=ignore_index,
+            n_jobs=n_jobs,
+            progress=progress,
         )
 
     @classmethod
-    def from_probs(cls, probs: Any, labels: Any, **options: Any) -> Self:
-        """The profile of probabilities, taken as the logits log p minus their row mean."""
-        profile = cls(top_k=options.pop("top_k", DEFAULT_TOP_K), scale=options.pop("scale", 1.0))
-        return profile.update(probs, labels, input="probs", **options)
+    def from_probs(
+        cls,
+        probs: Any,
+        labels: Any,
+        *,
+        sample_weight: Any = None,
+        ignore_index: int | None = None,
+        top_k: int = DEFAULT_TOP_K,
+        scale: float = 1.0,
+        n_jobs: int | None = None,
+        progress: Progress = False,
+    ) -> Self:
+        """The profile of probabilities, taken as the logits log p minus their row mean.
+
+        Parameters
+        ----------
+        probs : array of shape (rows, classes), or (rows,) for two classes
+            The probabilities; of one dimension those of class 1.
+        labels : array of shape (rows,)
+            Class indices.
+        sample_weight : array of shape (rows,), optional
+            Weights; whole ones count repeated rows.
+        ignore_index : int, optional
+            Rows with this label are left out.
+        top_k : int, default 10
+            How many of the largest logits are kept.
+        scale : float, default 1
+            The size of the logits, see the class.
+        n_jobs : int, optional
+            Threads; None or -1 are the cores that this process may use.
+        progress : bool or callable, default False
+            True shows a bar on standard error; a callable is called as ``progress(done, total)``.
+
+        Returns
+        -------
+        TemperatureProfile
+            The profile.
+        """
+        return cls(top_k=top_k, scale=scale).update(
+            probs,
+            labels,
+            sample_weight=sample_weight,
+            input="probs",
+            ignore_index=ignore_index,
+            n_jobs=n_jobs,
+            progress=progress,
+        )
 
     def update(
         self,
@@ -122,28 +192,52 @@ class TemperatureProfile:
         *,
         sample_weight: Any = None,
         input: InputKind = "logits",  # noqa: A002 - the word of the whole public interface
-        threads: int | None = None,
-        progress: Progress | None = None,
+        ignore_index: int | None = None,
+        n_jobs: int | None = None,
+        progress: Progress = False,
     ) -> Self:
         """Add rows. Reads the array once, tile by tile; it may be memory-mapped or on a GPU.
 
-        ``threads`` defaults to the cores this process may use. ``progress(done, total)`` is called
-        as rows are finished.
+        Parameters
+        ----------
+        scores : array of shape (rows, classes), or (rows,) for two classes
+            Scores of the kind that ``input`` names.
+        labels : array of shape (rows,)
+            Class indices.
+        sample_weight : array of shape (rows,), optional
+            Weights; whole ones count repeated rows.
+        input : {"logits", "probs"}, default "logits"
+            What the scores are; all rows of a profile must be of one kind.
+        ignore_index : int, optional
+            Rows with this label are left out.
+        n_jobs : int, optional
+            Threads; None or -1 are the cores that this process may use.
+        progress : bool or callable, default False
+            True shows a bar on standard error; a callable is called as ``progress(done, total)``.
+
+        Returns
+        -------
+        TemperatureProfile
+            The profile itself.
         """
+        scores, labels, sample_weight = without_ignored(scores, labels, sample_weight, ignore_index)
         scores = as_scores(scores, input)
         rows, classes = scores.shape
-        if self.n_classes not in (0, classes):
+        if self._blocks and self.n_classes != classes:
             raise ValueError(f"the profile has {self.n_classes} classes, got rows with {classes}")
+        if self._blocks and self.input != input:
+            raise ValueError(f"the profile is made of {self.input}, got rows of {input}")
         target = as_labels(labels, rows, classes)
         weight = as_weights(sample_weight, rows)
         if input == "logits":
             warn_if_probabilities(scores)
         builder = _Builder(scores, target, input, min(self.top_k, classes), self.scale)
-        parts = builder.run(threads, progress)
+        with reporter("building the profile", progress) as report:
+            parts = builder.run(n_jobs, report)
         peak = np.concatenate([part.peak for part in parts])
         label_gap = np.concatenate([part.label_gap for part in parts])
         block = _Block(joined([part.rows for part in parts]), peak, label_gap, weight)
-        self.n_classes = classes
+        self.n_classes, self.input = classes, input
         self._blocks.append(block)
         return self
 
@@ -153,13 +247,13 @@ class TemperatureProfile:
         parts = [profile for profile in profiles if len(profile)]
         if not parts:
             raise ValueError("concat needs at least one profile with rows")
-        settings = {(p.n_classes, p.top_k, p.scale) for p in parts}
+        settings = {(p.n_classes, p.top_k, p.scale, p.input) for p in parts}
         if len(settings) > 1:
             raise ValueError(
-                f"profiles must agree in (classes, top_k, scale), got {sorted(settings)}"
+                f"profiles must agree in (classes, top_k, scale, input), got {sorted(settings)}"
             )
         result = cls(top_k=parts[0].top_k, scale=parts[0].scale)
-        result.n_classes = parts[0].n_classes
+        result.n_classes, result.input = parts[0].n_classes, parts[0].input
         result._blocks = [block for part in parts for block in part._blocks]
         return result
 
@@ -170,7 +264,7 @@ class TemperatureProfile:
             index = np.flatnonzero(index)
         block = self._block
         result = type(self)(top_k=self.top_k, scale=self.scale)
-        result.n_classes = self.n_classes
+        result.n_classes, result.input = self.n_classes, self.input
         result._blocks = [
             _Block(
                 block.rows.take(index),
@@ -240,7 +334,7 @@ class TemperatureProfile:
         if isinstance(block.rows, NodeRows):
             gaps = block.rows.top[:, :k]
         else:
-            gaps = largest(block.rows.gaps.T, k)
+            gaps = top_k(block.rows.gaps.T, k, NUMPY)
         return block.peak[:, None] + gaps.astype(np.float64) * self.scale
 
     def psi(self, b: Any, index: NDArray[np.intp] | None = None) -> Psi:
@@ -285,34 +379,62 @@ class TemperatureProfile:
         """The weighted mean of ``row_brier``."""
         return float(np.average(self.row_brier(temperature), weights=self.weight))
 
-    # --- files ---
+    # --- for ``calibrant.save`` and ``calibrant.load`` ---
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a safetensors file."""
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The profile as JSON values and arrays by name.
+
+        Returns
+        -------
+        document : dict
+            Settings, as plain values.
+        arrays : dict of arrays
+            The rows.
+        """
         block = self._block
-        kind = "nodes" if isinstance(block.rows, NodeRows) else "gaps"
         document = {
-            "rows": kind,
+            "rows": "nodes" if isinstance(block.rows, NodeRows) else "gaps",
             "n_classes": self.n_classes,
             "top_k": self.top_k,
             "scale": self.scale,
+            "input": self.input,
         }
         arrays = {f"rows.{name}": array for name, array in vars(block.rows).items()}
         arrays |= {"peak": block.peak, "label_gap": block.label_gap, "weight": block.weight}
-        _container.write(path, "profile", document, arrays)
+        return document, arrays
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what ``save`` wrote."""
-        document, arrays = _container.read(path, "profile")
-        try:
-            result = cls(top_k=document["top_k"], scale=document["scale"])
-            result.n_classes = document["n_classes"]
-            kind = NodeRows if document["rows"] == "nodes" else GapRows
-            rows = kind(*(arrays[f"rows.{field.name}"] for field in fields(kind)))
-            rest = (arrays["peak"], arrays["label_gap"], arrays["weight"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileError(f"{os.fspath(path)} does not fit a profile: {error!r}") from None
+    def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The profile of ``to_state``.
+
+        Parameters
+        ----------
+        document : dict
+            Settings, as plain values.
+        arrays : dict of arrays
+            The rows.
+
+        Returns
+        -------
+        TemperatureProfile
+            The profile.
+
+        Raises
+        ------
+        ValueError, TypeError, KeyError
+            Where something is missing or breaks an invariant.
+        """
+        return cls._checked(document, arrays)
+
+    @classmethod
+    def _checked(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        result = cls(top_k=document["top_k"], scale=document["scale"])
+        result.n_classes, result.input = document["n_classes"], document["input"]
+        if result.input not in get_args(InputKind):
+            raise ValueError(f'input must be "logits" or "probs", got {result.input!r}')
+        kind = {"nodes": NodeRows, "gaps": GapRows}[document["rows"]]
+        rows = kind(*(arrays[f"rows.{field.name}"] for field in fields(kind)))
+        rest = (arrays["peak"], arrays["label_gap"], arrays["weight"])
         result._blocks = [_Block(rows, *rest)]
         return result
 
@@ -335,23 +457,20 @@ class _Builder:
         self.host = on_host(scores) or is_jax_array(scores)  # JAX has no float64 unless told so
         self.local = threading.local()
 
-    def run(self, threads: int | None, progress: Progress | None) -> list[_Part]:
+    def run(self, n_jobs: int | None, report: Report) -> list[_Part]:
         tiles = row_tiles(self.scores, TILE_ELEMENTS if self.host else DEVICE_TILE_ELEMENTS)
-        workers = min(threads or available_cores(), len(tiles)) if self.host else 1
+        workers = min(_threads(n_jobs), len(tiles)) if self.host else 1
         if workers == 1:
-            return self._collect(map(self.tile, tiles), tiles, progress)
+            return self._collect(map(self.tile, tiles), tiles, report)
         with ThreadPoolExecutor(workers) as pool:
-            return self._collect(pool.map(self.tile, tiles), tiles, progress)
+            return self._collect(pool.map(self.tile, tiles), tiles, report)
 
     @staticmethod
-    def _collect(
-        parts: Iterable[_Part], tiles: list[slice], progress: Progress | None
-    ) -> list[_Part]:
+    def _collect(parts: Iterable[_Part], tiles: list[slice], report: Report) -> list[_Part]:
         result = []
         for part, tile in zip(parts, tiles, strict=True):
             result.append(part)
-            if progress is not None:
-                progress(tile.stop, tiles[-1].stop)
+            report(tile.stop, tiles[-1].stop)
         return result
 
     def tile(self, rows: slice) -> _Part:
@@ -359,7 +478,7 @@ class _Builder:
         tile = as_working_float(to_numpy(tile) if self.host else tile)
         if self.kind == "probs":
             check_probabilities(tile, first_row=rows.start)
-            tile = log_odds(tile)
+            tile = log_odds(tile, ops_of(tile))
         xp = array_namespace(tile)
         peak = xp.max(tile, axis=1, keepdims=True)
         check_peaks(tile, peak[:, 0], rows.start)
@@ -390,7 +509,7 @@ class _Builder:
         ties = xp.sum(xp.astype(gaps == 0.0, xp.int32), axis=1)
         return NodeRows(
             nodes,
-            np.ascontiguousarray(to_numpy(largest(gaps, self.k))),
+            np.ascontiguousarray(to_numpy(top_k(gaps, self.k, ops_of(gaps)))),
             to_numpy(count).astype(np.int32),
             to_numpy(ties).astype(np.int32),
             to_numpy(total / count).astype(np.float32),
@@ -404,6 +523,9 @@ class _Builder:
         return work
 
 
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _threads(n_jobs: int | None) -> int:
+    if n_jobs is None or n_jobs == -1:
+        return available_cores()
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
+        raise ValueError(f"n_jobs must be None, -1 or a whole number of at least 1, got {n_jobs!r}")
+    return n_jobs

@@ -7,7 +7,6 @@ this module; a user does, by name.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -34,12 +33,11 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from calibrant._arrays import as_weights
-from calibrant._errors import CalibrationWarning
+from calibrant._errors import warn
+from calibrant._types import Floats
 from calibrant.calibrators import REGISTRY, Calibrator, calibrator
-from calibrant.calibrators._two_class import TwoClassCalibrator
 
 ResponseMethod = Literal["auto", "decision_function", "predict_log_proba", "predict_proba"]
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]  # class indices
 Split = tuple[Any, Any]  # the rows to train on and the rows held out
 
@@ -247,11 +245,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return fit_params, {}
         if has_fit_parameter(estimator, "sample_weight"):
             return fit_params | {"sample_weight": weight}, {}
-        warnings.warn(
+        warn(
             f"{type(estimator).__name__}.fit takes no sample_weight: only the calibration is "
-            "weighted, and the classifier is not",
-            CalibrationWarning,
-            stacklevel=3,
+            "weighted, and the classifier is not"
         )
         return fit_params, {}
 
@@ -538,7 +534,7 @@ def _prototype(method: str | Calibrator) -> Calibrator:
 
 def _is_for_two_classes(method: Any) -> bool:
     kind = REGISTRY.get(method.lower()) if isinstance(method, str) else type(method)
-    return kind is not None and issubclass(kind, TwoClassCalibrator)
+    return bool(getattr(kind, "two_classes_only", False))
 
 
 def _fresh(prototype: Any, seeds: np.random.RandomState | None) -> Any:

@@ -1,31 +1,42 @@
-"""The calibrators, one method a file, and their registry by the paper's acronyms."""
+"""The calibrators, a family per folder, and their registry by the paper's acronyms."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from calibrant.calibrators._base import Calibrator, TemperatureCalibrator, TemperatureMap
-from calibrant.calibrators.bbq import BayesianBinning
-from calibrant.calibrators.beta import BetaCalibration
-from calibrant.calibrators.diag import DiagonalOrderPreserving
-from calibrant.calibrators.dirichlet import DirichletCalibration
-from calibrant.calibrators.ensemble import EnsembleTemperatureScaling
-from calibrant.calibrators.histogram import HistogramBinning
-from calibrant.calibrators.hts import EntropyTemperatureScaling
-from calibrant.calibrators.irm import MultiClassIsotonic
-from calibrant.calibrators.irova import IsotonicOneVsAll
-from calibrant.calibrators.irova_ts import IsotonicOneVsAllTS
-from calibrant.calibrators.linear import LinearPTS
-from calibrant.calibrators.matrix import MatrixScaling
-from calibrant.calibrators.parameterized import ParameterizedTemperatureScaling
-from calibrant.calibrators.pbmc import PlattBinner
-from calibrant.calibrators.platt import PlattScaling
-from calibrant.calibrators.smart import MarginTemperatureScaling
-from calibrant.calibrators.spline import SplineCalibration
-from calibrant.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
-from calibrant.calibrators.temperature import TemperatureScaling
-from calibrant.calibrators.uncalibrated import Uncalibrated
-from calibrant.calibrators.vector import VectorScaling
+from calibrant._fit_info import FitInfo
+from calibrant.calibrators._base import (
+    Calibrator,
+    Fitted,
+    LabelledLogits,
+    LogitCalibrator,
+    ProfileCalibrator,
+)
+from calibrant.calibrators.affine import (
+    DirichletCalibration,
+    MatrixScaling,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    VectorScaling,
+)
+from calibrant.calibrators.binary import BetaCalibration, PlattScaling
+from calibrant.calibrators.binning import BayesianBinning, HistogramBinning, PlattBinner
+from calibrant.calibrators.increasing import DiagonalOrderPreserving
+from calibrant.calibrators.isotonic import (
+    IsotonicOneVsAll,
+    IsotonicOneVsAllTS,
+    MultiClassIsotonic,
+    SplineCalibration,
+)
+from calibrant.calibrators.temperature import (
+    EnsembleTemperatureScaling,
+    EntropyTemperatureScaling,
+    LinearPTS,
+    MarginTemperatureScaling,
+    ParameterizedTemperatureScaling,
+    TemperatureScaling,
+    Uncalibrated,
+)
 
 REGISTRY: dict[str, type[Calibrator]] = {
     "base": Uncalibrated,
@@ -53,9 +64,59 @@ REGISTRY: dict[str, type[Calibrator]] = {
 }
 
 
-def calibrator(name: str, **parameters: Any) -> Calibrator:
-    """A calibrator by its acronym, in either case.
+def register(name: str, cls: type[Calibrator]) -> None:
+    """Make a calibrator of your own known by name: it can then be saved, loaded and compared.
 
+    Files never name a class to import; a file of a registered class is loaded where the class has
+    been registered before.
+
+    Parameters
+    ----------
+    name : str
+        The acronym, in lower case; taken ones are refused.
+    cls : type
+        A subclass of ``ProfileCalibrator`` or ``LogitCalibrator`` whose formula is made of
+        registered parts (``calibrant.formulas``, or subclasses of ``Part`` with a kind).
+
+    Raises
+    ------
+    TypeError
+        Where the class is no calibrator.
+    ValueError
+        Where the name or the class' name is taken.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Calibrator)):
+        raise TypeError(f"register takes a class of calibrators, got {cls!r}")
+    if name != name.lower() or not name:
+        raise ValueError(f"a name must be in lower case, got {name!r}")
+    taken = {known.__name__ for key, known in REGISTRY.items() if key != name}
+    if REGISTRY.get(name, cls) is not cls or cls.__name__ in taken:
+        raise ValueError(f"{name!r} or {cls.__name__} is another calibrator's already")
+    REGISTRY[name] = cls
+
+
+def calibrator(name: str, **parameters: Any) -> Calibrator:
+    """A calibrator by its acronym.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``REGISTRY``, in either case.
+    **parameters : dict
+        Parameters of the calibrator.
+
+    Returns
+    -------
+    Calibrator
+        An unfitted calibrator.
+
+    Raises
+    ------
+    ValueError
+        Where no calibrator has that name.
+
+    Examples
+    --------
     >>> calibrator("ts", loss="brier")
     TemperatureScaling(loss='brier')
     """
@@ -75,23 +136,27 @@ __all__ = [
     "DirichletCalibration",
     "EnsembleTemperatureScaling",
     "EntropyTemperatureScaling",
+    "FitInfo",
+    "Fitted",
     "HistogramBinning",
     "IsotonicOneVsAll",
     "IsotonicOneVsAllTS",
+    "LabelledLogits",
     "LinearPTS",
+    "LogitCalibrator",
     "MarginTemperatureScaling",
     "MatrixScaling",
     "MultiClassIsotonic",
     "ParameterizedTemperatureScaling",
     "PlattBinner",
     "PlattScaling",
+    "ProfileCalibrator",
     "SplineCalibration",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
-    "TemperatureCalibrator",
-    "TemperatureMap",
     "TemperatureScaling",
     "Uncalibrated",
     "VectorScaling",
     "calibrator",
+    "register",
 ]

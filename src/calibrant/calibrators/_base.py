@@ -1,22 +1,22 @@
-"""What all calibrators share: the door, the tiles, and scikit-learn's estimator rules."""
+"""What all calibrators share: checked arrays in, a formula kept, tiles of rows through it."""
 
 from __future__ import annotations
 
-import warnings
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant._arrays import (
     DEVICE_TILE_ELEMENTS,
-    Array,
-    InputKind,
     as_labels,
     as_scores,
     as_weights,
@@ -25,115 +25,281 @@ from calibrant._arrays import (
     check_peaks,
     check_probabilities,
     like,
-    log_odds,
     on_host,
     row_tiles,
     to_numpy,
     warn_if_probabilities,
+    without_ignored,
 )
-from calibrant._errors import CalibrationWarning
-from calibrant._losses import ProfileLoss
-from calibrant._numerics import log_softmax, softmax
-from calibrant._optimize import ScalarResult, best_of_scan, falling_then_rising
-from calibrant.profile import DEFAULT_TOP_K, TemperatureProfile, available_cores
+from calibrant._errors import warn
+from calibrant._fit_info import FitInfo
+from calibrant._ops import NUMPY, Ops, ops_of
+from calibrant._rows import log_odds
+from calibrant._threads import available_cores, one_blas_thread
+from calibrant._types import Array, Floats, InputKind, Labels
+from calibrant.calibrators._best_temperature import scaled_profile
+from calibrant.formulas import Formula, LogitMap, TemperatureFormula
+from calibrant.profile import TemperatureProfile
 
-TEMPERATURE_BOUNDS = (1e-2, 1e4)
+Fitted = tuple[Formula, FitInfo]  # what a method's fit gives
+TileFunction = Callable[[Array, Ops], Array]
 
 
-class Calibrator(BaseEstimator):
+class Calibrator(BaseEstimator, ABC):
     """A map from a classifier's scores to probabilities, fitted on labelled scores.
 
-    ``input`` says what the scores are: ``"logits"`` or ``"probs"`` (probabilities, which are taken
-    as the logits log p minus their row mean). It is never guessed.
+    A fitted calibrator is its formula: ``fit`` finds one and keeps it as ``formula_``, at its very
+    end, so that a fit that fails leaves the object as it was. All else is read off the formula.
+
+    A method derives from ``ProfileCalibrator`` or ``LogitCalibrator``, sets its parameters in
+    ``__init__``, and gives a formula and a report in ``_fit_profile`` or ``_fit_logits``.
+
+    Attributes
+    ----------
+    formula_ : Formula
+        What the fitted calibrator computes.
+    fit_info_ : FitInfo
+        How the fit went.
+    n_classes_ : int or None
+        The number of classes that it was fitted with; None where it was not fitted on any.
     """
 
-    #: True where no class ever gets a higher probability than the arg max of the logits.
-    accuracy_preserving: ClassVar[bool]
-    #: True where the method computes in NumPy, wherever the array lies.
-    _host_only: ClassVar[bool] = False
-    #: The fitted attributes that a file holds besides ``n_classes_`` and ``fit_info_``.
-    _state: ClassVar[tuple[str, ...]] = ()
+    #: True for the methods that are defined for two classes alone.
+    two_classes_only: ClassVar[bool] = False
+    #: What kind of formula a fit gives: whether there are temperatures, or new logits.
+    _gives: ClassVar[type[Formula]] = Formula
 
     input: InputKind
-    n_classes_: int
-    fit_info_: dict[str, Any]
+    formula_: Formula
+    fit_info_: FitInfo
+    n_classes_: int | None
 
-    def fit(self, logits: Any, labels: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on scores (rows, classes) and class indices (rows,); returns self."""
-        raise NotImplementedError
+    # --- what a method says of itself ---
 
+    @abstractmethod
+    def fit(
+        self,
+        logits: Any,
+        labels: Any = None,
+        sample_weight: Any = None,
+        *,
+        ignore_index: int | None = None,
+    ) -> Self:
+        """Fit on labelled scores."""
+
+    @property
+    def accuracy_preserving(self) -> bool:
+        """Whether no class ever gets a higher probability than the arg max of the scores."""
+        if "formula_" in vars(self):
+            return self.formula_.keeps_arg_max
+        return self._will_keep_arg_max()
+
+    @abstractmethod
+    def _will_keep_arg_max(self) -> bool:
+        """Whether the formula of a fit with these parameters keeps the arg max."""
+
+    # --- fitting ---
+
+    @final
+    def _keep(self, formula: Formula, info: FitInfo, n_classes: int | None) -> Self:
+        """The end of a fit: everything at once, or nothing."""
+        if not info.converged:
+            warn(f"{type(self).__name__}: {info.message}")
+        vars(self).update(formula_=formula, fit_info_=info, n_classes_=n_classes)
+        return self
+
+    # --- predicting ---
+
+    @final
     def predict_proba(self, logits: Any) -> Array:
-        """Calibrated probabilities, of the same kind of array and on the same device."""
-        return self._map_rows(logits, self._probabilities, columns=None)
+        """Calibrated probabilities.
 
+        Parameters
+        ----------
+        logits : array of shape (rows, classes), or (rows,) for two classes
+            Scores of the kind that ``input`` names; masked classes are -inf (probability 0).
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            The probabilities, of the same kind of array and on the same device: float64 for
+            float64 and integers, else float32.
+        """
+        return self._map_rows(logits, self._formula().probabilities)
+
+    @final
     def predict_log_proba(self, logits: Any) -> Array:
-        """Their logarithms, finite where a probability is too small for its own float."""
-        return self._map_rows(logits, self._log_probabilities, columns=None)
+        """Logarithms of the calibrated probabilities.
 
+        Parameters
+        ----------
+        logits : array of shape (rows, classes), or (rows,) for two classes
+            Scores of the kind that ``input`` names.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            The logarithms, finite where a probability is too small for its own float.
+        """
+        return self._map_rows(logits, self._formula().log_probabilities)
+
+    @final
     def predict(self, logits: Any) -> Array:
-        """The predicted classes."""
-        if self.accuracy_preserving:
-            return self._map_rows(logits, _first_arg_max, columns=0)
-        return self._map_rows(logits, lambda z: _first_arg_max(self._probabilities(z)), columns=0)
+        """The predicted classes.
 
-    # --- what a method fills in: functions of a tile of valid logits in any array namespace ---
+        Parameters
+        ----------
+        logits : array of shape (rows, classes), or (rows,) for two classes
+            Scores of the kind that ``input`` names.
 
-    def _probabilities(self, logits: Array) -> Array:
-        raise NotImplementedError
+        Returns
+        -------
+        array of shape (rows,)
+            Class indices: the arg max of the scores where the method preserves accuracy, even if
+            probabilities tie after rounding, else that of the probabilities.
+        """
+        formula = self._formula()
 
-    def _log_probabilities(self, logits: Array) -> Array:
-        xp = array_namespace(logits)
-        with np.errstate(divide="ignore"):
-            return xp.log(self._probabilities(logits))
+        def arg_max(tile: Array, ops: Ops) -> Array:
+            values = tile if formula.keeps_arg_max else formula.probabilities(tile, ops)
+            return ops.arg_max(values)[:, 0]
 
-    def _check_classes(self, classes: int) -> None:
-        """Refuse another number of classes than the fitted one, where that matters."""
+        return self._map_rows(logits, arg_max, per_row=True)
 
-    # --- the way through the tiles ---
+    @available_if(lambda self: issubclass(self._gives, TemperatureFormula))
+    def temperature(self, logits: Any) -> Array:
+        """The temperature of each row, for methods that divide logits by one.
 
-    def _prepare(self, tile: Array, first_row: int = 0) -> Array:
-        tile = as_working_float(tile)
-        if self.input == "probs":
-            check_probabilities(tile, first_row=first_row)
-            return log_odds(tile)
-        check_peaks(tile, array_namespace(tile).max(tile, axis=1), first_row)
-        return tile
+        Parameters
+        ----------
+        logits : array of shape (rows, classes), or (rows,) for two classes
+            Scores of the kind that ``input`` names.
 
-    def _map_rows(
-        self, scores: Any, function: Callable[[Array], Array], columns: int | None
-    ) -> Array:
+        Returns
+        -------
+        array of shape (rows,)
+            The temperatures.
+        """
+        formula = cast("TemperatureFormula", self._formula())
+        return self._map_rows(logits, formula.row_temperatures, per_row=True)
+
+    @available_if(lambda self: issubclass(self._gives, LogitMap))
+    def transform(self, logits: Any) -> Array:
+        """New logits, whose softmax is ``predict_proba``, for methods that are such a map.
+
+        Parameters
+        ----------
+        logits : array of shape (rows, classes), or (rows,) for two classes
+            Scores of the kind that ``input`` names.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            The new logits; masked classes stay -inf.
+        """
+        return self._map_rows(logits, cast("LogitMap", self._formula()).scores)
+
+    @final
+    def _formula(self) -> Formula:
+        check_is_fitted(self, "formula_")
+        return self.formula_
+
+    @final
+    def _map_rows(self, scores: Any, function: TileFunction, per_row: bool = False) -> Array:
         """Apply a function of logits tile by tile: on threads in main memory, else on the device.
 
-        ``columns`` is the width of the result: None for one a class, 0 for one number a row.
+        ``per_row``: it gives one number per row, not one per class.
         """
-        check_is_fitted(self)
+        formula = self._formula()
         scores = as_scores(scores, self.input)
         rows, classes = scores.shape
-        self._check_classes(classes)
-        if not (self._host_only or on_host(scores)):
+        formula.check_classes(classes)
+        if not (formula.host_only or on_host(scores)):
+            ops = ops_of(scores)
             tiles = row_tiles(scores, DEVICE_TILE_ELEMENTS)
-            parts = [function(self._prepare(scores[tile], tile.start)) for tile in tiles]
+            parts = [
+                function(as_logits(scores[tile], self.input, tile.start), ops) for tile in tiles
+            ]
             return array_namespace(scores).concat(parts, axis=0)
         host = scores if is_numpy_array(scores) else to_numpy(scores)
         tiles = row_tiles(scores)
-        first = function(self._prepare(host[tiles[0]]))
-        result = np.empty((rows,) if columns == 0 else (rows, classes), first.dtype)
-        result[tiles[0]] = first
 
-        def fill(tile: slice) -> None:
-            result[tile] = function(self._prepare(host[tile], tile.start))
+        def computed(tile: slice) -> Array:
+            logits = as_logits(host[tile], self.input, tile.start)
+            with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+                return function(logits, NUMPY)
 
-        if len(tiles) > 1:
+        # tiles run on threads, in which large matrix products must not start their own
+        with one_blas_thread(formula.large_product):
+            first = computed(tiles[0])
+            if len(tiles) == 1:
+                return like(first, scores)
+            result = np.empty((rows,) if per_row else (rows, classes), first.dtype)
+            result[tiles[0]] = first
+
+            def fill(tile: slice) -> None:
+                result[tile] = computed(tile)
+
             with ThreadPoolExecutor(min(available_cores(), len(tiles) - 1)) as pool:
                 list(pool.map(fill, tiles[1:]))
         return like(result, scores)
 
 
-class LogitCalibrator(Calibrator):
-    """A calibrator that is fitted on the logits themselves, with parameters of each class."""
+def as_logits(tile: Array, kind: InputKind, first_row: int = 0) -> Array:
+    """A tile of scores as valid logits in the working precision; bad values are refused."""
+    tile = as_working_float(tile)
+    if kind == "probs":
+        check_probabilities(tile, first_row=first_row)
+        return log_odds(tile, ops_of(tile))
+    check_peaks(tile, array_namespace(tile).max(tile, axis=1), first_row)
+    return tile
 
-    def fit(self, logits: Any, labels: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on scores (rows, classes) and class indices (rows,); returns self."""
+
+@dataclass(frozen=True)
+class LabelledLogits:
+    """Valid logits (masked classes are -inf) with labels and weights above 0, to be fitted on."""
+
+    logits: Floats
+    labels: Labels
+    weight: Floats
+
+    @property
+    def n_classes(self) -> int:
+        """The number of columns."""
+        return int(self.logits.shape[1])
+
+
+class LogitCalibrator(Calibrator, ABC):
+    """A calibrator that is fitted on the logits themselves."""
+
+    @final
+    def fit(
+        self,
+        logits: Any,
+        labels: Any = None,
+        sample_weight: Any = None,
+        *,
+        ignore_index: int | None = None,
+    ) -> Self:
+        """Fit on labelled scores.
+
+        Parameters
+        ----------
+        logits : array of shape (rows, classes), or (rows,) for two classes
+            Scores of the kind that ``input`` names.
+        labels : array of shape (rows,)
+            Class indices.
+        sample_weight : array of shape (rows,), optional
+            Weights; whole ones count repeated rows.
+        ignore_index : int, optional
+            Rows with this label are left out, as PyTorch does with -100.
+
+        Returns
+        -------
+        Calibrator
+            The calibrator itself.
+        """
+        started = time.perf_counter()
         if isinstance(logits, TemperatureProfile):
             raise TypeError(
                 f"{type(self).__name__} is fitted on logits: a TemperatureProfile serves only the "
@@ -141,131 +307,101 @@ class LogitCalibrator(Calibrator):
             )
         if labels is None:
             raise TypeError("fit needs labels")
+        self._check_parameters()
+        data = self._entered(*without_ignored(logits, labels, sample_weight, ignore_index))
+        formula, info = self._fit_logits(data)
+        info = replace(info, seconds=time.perf_counter() - started)
+        return self._keep(formula, info, data.n_classes)
+
+    @final
+    def _entered(self, logits: Any, labels: Any, sample_weight: Any) -> LabelledLogits:
         scores = as_scores(logits, self.input)
         rows, classes = scores.shape
+        if self.two_classes_only and classes != 2:
+            raise ValueError(f"{type(self).__name__} is for two classes, got {classes}")
         target = as_labels(labels, rows, classes)
         weight = as_weights(sample_weight, rows)
         if self.input == "logits":
             warn_if_probabilities(scores)
-        values = self._prepare(to_numpy(scores)).astype(np.float64)
+        values = as_logits(to_numpy(scores), self.input).astype(np.float64)
         check_label_logits(values[np.arange(rows), target], target, kind=self.input)
-        self._fit_logits(values, target, weight)
-        self.n_classes_ = classes
-        return self
+        used = weight > 0.0  # rows of weight 0 are as good as absent
+        if not used.all():
+            values, target, weight = values[used], target[used], weight[used]
+        return LabelledLogits(values, target, weight)
 
-    def _fit_logits(
-        self, logits: NDArray[np.float64], labels: NDArray[np.int64], weight: NDArray[np.float64]
-    ) -> None:
-        """Fit on valid logits (masked classes are -inf), labels and weights (not all 0)."""
-        raise NotImplementedError
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense, before any work is done."""
 
-    def _check_classes(self, classes: int) -> None:
-        if classes != self.n_classes_:
-            raise ValueError(f"fitted with {self.n_classes_} classes, got {classes}")
+    @abstractmethod
+    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+        """The formula of labelled logits, and how it was found. Sets nothing."""
 
 
-class TemperatureCalibrator(Calibrator):
+class ProfileCalibrator(Calibrator, ABC):
     """A calibrator that is fitted from a ``TemperatureProfile`` alone."""
 
-    accuracy_preserving = True
+    @final
+    def fit(
+        self,
+        logits: Any,
+        labels: Any = None,
+        sample_weight: Any = None,
+        *,
+        ignore_index: int | None = None,
+    ) -> Self:
+        """Fit on labelled scores, or on a profile of them.
 
-    def fit(self, logits: Any, labels: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on scores and class indices, or on a ``TemperatureProfile`` alone; returns self."""
+        Parameters
+        ----------
+        logits : array of shape (rows, classes) or (rows,), or TemperatureProfile
+            Scores of the kind that ``input`` names. A profile holds labels and weights, too, and
+            must have been made from scores of that kind.
+        labels : array of shape (rows,)
+            Class indices; not with a profile.
+        sample_weight : array of shape (rows,), optional
+            Weights; whole ones count repeated rows.
+        ignore_index : int, optional
+            Rows with this label are left out, as PyTorch does with -100.
+
+        Returns
+        -------
+        Calibrator
+            The calibrator itself.
+        """
+        started = time.perf_counter()
+        self._check_parameters()
         if isinstance(logits, TemperatureProfile):
             if labels is not None or sample_weight is not None:
                 raise TypeError("a profile holds labels and weights: fit(profile) takes no others")
             profile = logits
+            self._check_kind(profile)
         else:
             if labels is None:
                 raise TypeError("fit needs labels, unless it is given a TemperatureProfile")
-            profile = self._profile(logits, labels, sample_weight)
-        self._fit_profile(profile)
-        self.n_classes_ = profile.n_classes
-        return self
+            scores = without_ignored(logits, labels, sample_weight, ignore_index)
+            profile = self._profile(*scores)
+        formula, info = self._fit_profile(profile)
+        info = replace(info, seconds=time.perf_counter() - started)
+        return self._keep(formula, info, profile.n_classes)
 
-    def _fit_profile(self, profile: TemperatureProfile) -> None:
-        raise NotImplementedError
+    @final
+    def _check_kind(self, profile: TemperatureProfile) -> None:
+        if len(profile) and profile.input != self.input:
+            raise ValueError(
+                f"the profile was made from {profile.input}, but {type(self).__name__} has "
+                f"input={self.input!r}: predictions would read other scores than the fit did"
+            )
 
     def _profile(self, scores: Any, labels: Any, sample_weight: Any) -> TemperatureProfile:
-        """The profile of the scores; of another scale where theirs is far from that of logits."""
-        options: dict[str, Any] = {"top_k": getattr(self, "top_k", DEFAULT_TOP_K)}
+        """The profile from which the method is fitted; a method may refine it."""
+        return scaled_profile(scores, labels, sample_weight, self.input)
 
-        def build(scale: float) -> TemperatureProfile:
-            profile = TemperatureProfile(scale=scale, **options)
-            return profile.update(scores, labels, sample_weight=sample_weight, input=self.input)
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense, before any work is done."""
 
-        profile = build(1.0)
-        slope = ProfileLoss(profile, "nll").mean_slope
-        if slope(-np.log(25.0)) <= 0.0 <= slope(-np.log(0.1)):  # the best temperature is between
-            return profile
-        best = best_temperature(profile, "nll", TEMPERATURE_BOUNDS).x
-        return build(2.0 ** round(np.log2(best)))
-
-
-class TemperatureMap(TemperatureCalibrator):
-    """softmax(z / T), T being a number or a function of the row."""
-
-    def temperature(self, logits: Any) -> Array:
-        """One temperature a row."""
-        return self._map_rows(logits, self._temperature_rows, columns=0)
-
-    def transform(self, logits: Any) -> Array:
-        """The scaled logits z / T, whose softmax is ``predict_proba``."""
-        return self._map_rows(logits, self._scaled, columns=None)
-
-    def _temperature(self, logits: Array) -> Array | float:
-        raise NotImplementedError
-
-    def _temperature_rows(self, logits: Array) -> Array:
-        xp = array_namespace(logits)
-        temperature = self._temperature(logits)
-        if isinstance(temperature, float):
-            return xp.full((logits.shape[0],), temperature, dtype=logits.dtype, **_place(logits))
-        return temperature
-
-    def _scaled(self, logits: Array) -> Array:
-        temperature = self._temperature(logits)
-        return logits / (temperature if isinstance(temperature, float) else temperature[:, None])
-
-    def _probabilities(self, logits: Array) -> Array:
-        return softmax(logits, self._temperature(logits))
-
-    def _log_probabilities(self, logits: Array) -> Array:
-        return log_softmax(logits, self._temperature(logits))
-
-
-def best_temperature(
-    profile: TemperatureProfile, loss: str, bounds: tuple[float, float]
-) -> ScalarResult:
-    """The one temperature that minimises a loss; exact for the NLL, which is convex in 1/T."""
-    try:
-        low, high = (float(bound) for bound in bounds)
-    except (TypeError, ValueError):
-        raise ValueError(f"bounds must be two numbers (low, high), got {bounds!r}") from None
-    if not 0.0 < low < high < np.inf:
-        raise ValueError(f"bounds must be 0 < low < high < inf, got {bounds}")
-    problem = ProfileLoss(profile, loss)
-    search = (-np.log(high), -np.log(low), "inverse temperature")
-    if loss == "nll":
-        result = falling_then_rising(problem.mean_slope, *search, start=0.0)
-    else:
-        result = best_of_scan(problem.mean, problem.mean_slope, *search)
-    return ScalarResult(float(np.exp(-result.x)), result.converged, result.message)
-
-
-def warn_at_bound(result: ScalarResult, method: str) -> None:
-    if not result.converged:
-        warnings.warn(
-            f"{method}: the best temperature {result.x:.4g} is an end of the allowed range: the "
-            "labels look either separable or unrelated to the logits",
-            CalibrationWarning,
-            stacklevel=4,
-        )
-
-
-def _first_arg_max(values: Array) -> Array:
-    return array_namespace(values).argmax(values, axis=1)
-
-
-def _place(array: Array) -> dict[str, Any]:
-    return {} if is_numpy_array(array) else {"device": array.device}
+    @abstractmethod
+    def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
+        """The formula of a profile, and how it was found. Sets nothing."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from calibrant._types import Floats
 
 RIDGE = 1e-10  # on slopes of inputs scaled to [-1, 1]: separable problems stay finite
 TOLERANCE = 1e-10  # of the summed loss
@@ -18,7 +18,7 @@ GROUPS = 512
 
 @dataclass(frozen=True)
 class LogisticFits:
-    """One row a problem: the slopes, then the intercept; and whether each converged."""
+    """One row per problem: the slopes, then the intercept; and whether each converged."""
 
     coefficients: Floats
     loss: Floats
@@ -27,7 +27,7 @@ class LogisticFits:
 
 @dataclass(frozen=True)
 class _Model:
-    """The summed loss with its gradient and Hessian, a problem."""
+    """The summed loss with its gradient and Hessian, per problem."""
 
     loss: Floats
     gradient: Floats

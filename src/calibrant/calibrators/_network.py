@@ -1,23 +1,21 @@
-"""The small network of PTS: sorted top logits in, one number a row out.
+"""The small networks while they are fitted: a few numbers per row in, one out, with derivatives.
 
-Plain functions over a list of arrays ``W1, b1, W2, b2, .., Wout, bout`` (the order of the authors'
-code); forward in any array namespace, derivatives in NumPy for the fits.
+Plain NumPy functions over a list of arrays ``W1, b1, W2, b2, .., Wout, bout`` (the order of the
+authors' code). A fitted network is part of a formula, and computed there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = Any
-Weights = list[NDArray[np.float64]]
-# Products with a thin matrix may raise the "invalid" flag for lanes that BLAS loads and does not
-# use, now and then, even where all is 0: no sign of a NaN.
-blas_flags_ignored = np.errstate(invalid="ignore")
+from calibrant._ops import blas_flags_ignored
+from calibrant._types import Floats
+
+Weights = list[Floats]
 
 
 def layer_sizes(inputs: int, hidden: Sequence[int]) -> list[tuple[int, int]]:
@@ -34,11 +32,11 @@ def glorot(sizes: Sequence[tuple[int, int]], rng: np.random.Generator) -> Weight
     return weights
 
 
-def flatten(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def flatten(weights: Sequence[Floats]) -> Floats:
     return np.concatenate([part.ravel() for part in weights])
 
 
-def unflatten(flat: NDArray[np.float64], sizes: Sequence[tuple[int, int]]) -> Weights:
+def unflatten(flat: Floats, sizes: Sequence[tuple[int, int]]) -> Weights:
     """Views of a flat parameter vector in the shapes of the layers."""
     weights: Weights = []
     start = 0
@@ -59,23 +57,18 @@ def kernel_mask(sizes: Sequence[tuple[int, int]], layers: int | None = None) -> 
 
 
 @blas_flags_ignored
-def forward(weights: Sequence[Array], inputs: Array, linear: bool = False) -> Array:
-    """The network's output (rows,), in the array namespace of ``inputs``.
-
-    Weights with a leading axis are several networks, and give (networks, rows).
-    """
+def forward(weights: Weights, inputs: Floats, linear: bool = False) -> Floats:
+    """The network's output (rows,)."""
     hidden = inputs
     for kernel, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-        hidden = hidden @ kernel + bias[..., None, :]
+        hidden = hidden @ kernel + bias
         if not linear:
             hidden = hidden * (hidden > 0.0)
-    return (hidden @ weights[-2] + weights[-1][..., None, :])[..., 0]
+    return np.asarray((hidden @ weights[-2] + weights[-1])[:, 0])
 
 
 @blas_flags_ignored
-def forward_all(
-    weights: Weights, inputs: NDArray[np.float64], linear: bool = False
-) -> tuple[NDArray[np.float64], Weights]:
+def forward_all(weights: Weights, inputs: Floats, linear: bool = False) -> tuple[Floats, Weights]:
     """The output, and every layer's input on the way, for the derivatives."""
     layers = [inputs]
     for kernel, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
@@ -88,12 +81,10 @@ def forward_all(
 
 
 @blas_flags_ignored
-def gradient(
-    weights: Weights, layers: Weights, signal: NDArray[np.float64], linear: bool = False
-) -> NDArray[np.float64]:
+def gradient(weights: Weights, layers: Weights, signal: Floats, linear: bool = False) -> Floats:
     """d (sum_i signal_i output_i) / d parameters, flat."""
     back, ones = signal[:, None], np.ones(len(signal))  # BLAS sums faster than NumPy here
-    parts: list[NDArray[np.float64]] = []
+    parts: list[Floats] = []
     for index in range(len(layers) - 1, -1, -1):
         parts += [ones @ back, (layers[index].T @ back).ravel()]
         if index:

@@ -33,7 +33,7 @@ def export(
 
     check_not_same(output, calibrator)
     method = calibrant.load(calibrator)
-    names = onnx.export(method, output, num_classes=classes or method.n_classes_, dtype=dtype)
+    names = onnx.export(method, output, n_classes=classes or method.n_classes_, dtype=dtype)
     _print_graph(names, output, as_json)
 
 

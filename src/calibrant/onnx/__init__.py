@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from calibrant.onnx._attach import attach
 from calibrant.onnx._export import export
-from calibrant.onnx._formulas import GraphNames
+from calibrant.onnx._graph import GraphNames
 
 __all__ = ["GraphNames", "attach", "export"]

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._plan import Plan
 from calibrant.calibrators import Calibrator
 from calibrant.onnx._builder import OLDEST_OPSET, GraphBuilder, need_onnx
 from calibrant.onnx._files import output_info, write
-from calibrant.onnx._formulas import GraphNames, emit, has_temperature, plan_for_graph
+from calibrant.onnx._graph import GraphNames, GraphSource, emit, graph_source
 
 FLOATS = ("float32", "float16", "float64")
 
@@ -25,13 +24,33 @@ def attach(
     out_path: str | os.PathLike[str],
     logits_output: str | None = None,
 ) -> GraphNames:
-    """Append a fitted calibrator to an ONNX model and return the names of what was added.
+    """Append a fitted calibrator to an ONNX model.
 
-    ``logits_output`` is the tensor with the logits (.., classes): an output of the model or any
-    tensor inside it, such as the input of its own softmax; it may be left out where the model has
-    one output. All outputs of the model stay; ``probabilities``, ``confidence`` and, where the
-    method has one, ``temperature`` are added, in the float of the logits. Where the model uses one
-    of these names already, all three begin with ``calibrated_``.
+    All outputs of the model stay; ``probabilities``, ``confidence`` and, where the method has one,
+    ``temperature`` are added, in the float of the logits. Where the model uses one of these names
+    already, all three begin with ``calibrated_``.
+
+    Parameters
+    ----------
+    model_path : path-like
+        The model.
+    calibrator : Calibrator
+        A fitted calibrator of any method.
+    out_path : path-like
+        The file to write; it appears whole or not at all.
+    logits_output : str, optional
+        The tensor with the logits (.., classes): an output of the model or any tensor inside it,
+        such as the input of its own softmax. It may be left out where the model has one output.
+
+    Returns
+    -------
+    GraphNames
+        The names of what the calibrator reads and of what was added.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Where the tensor is not there, or is no array of floats.
     """
     onnx = need_onnx()
     model = _load(model_path)
@@ -43,11 +62,11 @@ def attach(
     shapes = need_onnx("onnx.shape_inference").infer_shapes(model)
     logits = _logits(shapes.graph, logits_output)
     classes = logits.shape[-1] if logits.shape else None
-    plan = plan_for_graph(calibrator, classes if isinstance(classes, int) else None)
+    source = graph_source(calibrator, classes if isinstance(classes, int) else None)
     taken = set(_names(model.graph))
-    names = _free_names(plan, logits.name, taken)
+    names = _free_names(source, logits.name, taken)
     graph = GraphBuilder(imports.version, _free_prefix(taken))
-    emit(graph, plan, logits.dtype, names)
+    emit(graph, source, logits.dtype, names)
     model.graph.node.extend(graph.nodes)
     model.graph.initializer.extend(graph.initializers)
     model.graph.output.extend(_declared(names, logits))
@@ -144,7 +163,7 @@ def _free_prefix(taken: set[str]) -> str:
     return prefix
 
 
-def _free_names(plan: Plan, logits: str, taken: set[str]) -> GraphNames:
+def _free_names(source: GraphSource, logits: str, taken: set[str]) -> GraphNames:
     wanted = ["probabilities", "confidence", "temperature"]
     lead, number = "", 0
     while any(lead + name in taken for name in wanted):
@@ -152,7 +171,7 @@ def _free_names(plan: Plan, logits: str, taken: set[str]) -> GraphNames:
         lead = "calibrated_" if number == 1 else f"calibrated{number}_"
     probabilities, confidence, temperature = (lead + name for name in wanted)
     return GraphNames(
-        logits, probabilities, confidence, temperature if has_temperature(plan) else None
+        logits, probabilities, confidence, temperature if source.has_temperature else None
     )
 
 

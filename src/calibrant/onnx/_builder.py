@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from calibrant._extras import need
+
 OLDEST_OPSET = 13  # of the operators used here
-AXES_ARE_INPUTS = 18  # since this opset, for ReduceMax and ReduceMin
+AXES_ARE_INPUTS = 18  # since this opset, for ReduceMax, ReduceMin and ReduceMean
+FAR = 2**31 - 1  # the end of a slice that goes on to the end
 
 
 def need_onnx(module: str = "onnx") -> Any:
     """A module of the onnx package, or an error that says how to install it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError('calibrant.onnx needs onnx: pip install "calibrant[onnx]"') from error
+    return need(module, "onnx", "calibrant.onnx")
 
 
 class GraphBuilder:
@@ -29,32 +29,50 @@ class GraphBuilder:
         self.opset, self.prefix = opset, prefix
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
-        self._numbers: dict[tuple[str, Any], Tensor] = {}
+        self._constants: dict[Any, Tensor] = {}
+        self._nodes: dict[Any, str] = {}
+        self._lengths: dict[str, int] = {}
 
     def node(
         self, kind: str, inputs: Sequence[str], output: str | None = None, **attributes: Any
     ) -> str:
-        """Append a node and return the name of its (first) output."""
+        """Append a node and return the name of its (first) output.
+
+        The same node is written once: formulas ask for the same thing wherever they need it.
+        """
+        key = (kind, *inputs, repr(sorted(attributes.items())))
+        if output is None and key in self._nodes:
+            return self._nodes[key]
         name = f"{self.prefix}{kind}_{len(self.nodes)}"
         outputs = [output or name, f"{name}_indices"] if kind == "TopK" else [output or name]
         make_node = need_onnx("onnx.helper").make_node
         self.nodes.append(make_node(kind, list(inputs), outputs, name=name, **attributes))
+        self._nodes[key] = outputs[0]
         return outputs[0]
 
     def constant(self, values: Any, dtype: DTypeLike) -> Tensor:
-        """A constant array."""
+        """A constant array; the same one is stored once."""
         array = np.ascontiguousarray(values, dtype)
         array = array.reshape(np.shape(values))  # ascontiguousarray makes numbers 1-D
-        name = f"{self.prefix}constant_{len(self.initializers)}"
-        self.initializers.append(need_onnx("onnx.numpy_helper").from_array(array, name))
-        return Tensor(self, name, array.dtype)
+        key = (array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).digest())
+        if key not in self._constants:
+            name = f"{self.prefix}constant_{len(self.initializers)}"
+            self.initializers.append(need_onnx("onnx.numpy_helper").from_array(array, name))
+            self._lengths[name] = len(array) if array.ndim else 1
+            self._constants[key] = Tensor(self, name, array.dtype)
+        return self._constants[key]
+
+    def length_of(self, constant: Tensor) -> int:
+        """The length of a constant's first axis."""
+        return self._lengths[constant.name]
 
     def number(self, value: float, dtype: DTypeLike) -> Tensor:
-        """A constant number; the same one is stored once."""
-        key = (np.dtype(dtype).name, value)
-        if key not in self._numbers:
-            self._numbers[key] = self.constant(np.array(value, dtype), dtype)
-        return self._numbers[key]
+        """A constant number."""
+        return self.constant(np.array(value, dtype), dtype)
+
+    def numbers(self, value: int) -> Tensor:
+        """A constant array of one whole number."""
+        return self.constant([value], np.int64)
 
     def tensor(self, name: str, dtype: DTypeLike) -> Tensor:
         """A tensor that comes from outside."""
@@ -91,6 +109,9 @@ class Tensor:
 
     def __truediv__(self, other: Tensor | float) -> Tensor:
         return self.apply("Div", other)
+
+    def __radd__(self, other: float) -> Tensor:
+        return self + other
 
     def __rsub__(self, other: float) -> Tensor:
         return self._lift(other) - self
@@ -160,7 +181,7 @@ class Tensor:
         return self.apply(kind, self._last_axis(), keepdims=1)
 
     def _last_axis(self) -> Tensor:
-        return self.graph.constant([-1], np.int64)
+        return self.graph.numbers(-1)
 
     def arg_max(self) -> Tensor:
         """The first index of each row's largest value, (.., 1)."""
@@ -170,18 +191,37 @@ class Tensor:
         """Of each row."""
         return self.apply("Softmax", axis=-1)
 
+    def mean(self) -> Tensor:
+        """The mean of each row, (.., 1)."""
+        return self._reduce("ReduceMean")
+
+    def log_softmax(self) -> Tensor:
+        """Of each row."""
+        return self.apply("LogSoftmax", axis=-1)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        """``x[..., start:stop]``, or ``x[start:stop]`` of a constant of one dimension."""
+        part = key[1] if isinstance(key, tuple) else key
+        if not isinstance(part, slice) or (isinstance(key, tuple) and key[0] is not Ellipsis):
+            raise TypeError(f"a tensor of a graph takes slices of its last axis, got {key!r}")
+        return self.columns(part.start or 0, FAR if part.stop is None else part.stop)
+
+    def add_axis(self) -> Tensor:
+        """(..) -> (.., 1)."""
+        return self.apply("Unsqueeze", self._last_axis())
+
     def top(self, k: int) -> Tensor:
         """The k largest values of each row in decreasing order."""
-        return self.apply("TopK", self.graph.constant([k], np.int64), axis=-1)
+        return self.apply("TopK", self.graph.numbers(k), axis=-1)
 
     def columns(self, start: int, stop: int) -> Tensor:
         """``x[..., start:stop]``."""
-        ends = [self.graph.constant([value], np.int64) for value in (start, stop, -1)]
+        ends = [self.graph.numbers(value) for value in (start, stop, -1)]
         return self.apply("Slice", *ends)
 
-    def concat(self, other: Tensor) -> Tensor:
+    def concat(self, *others: Tensor) -> Tensor:
         """Columns side by side."""
-        return self.apply("Concat", other, axis=-1)
+        return self.apply("Concat", *others, axis=-1)
 
     def gather(self, index: Tensor) -> Tensor:
         """Elements of a one-dimensional table by their places."""
@@ -214,11 +254,8 @@ class Tensor:
         self.graph.node("Identity", [self.name], output=name)
 
 
-def where(condition: Tensor, yes: Tensor, no: Tensor | float) -> Tensor:
-    """``yes`` where the condition holds, else ``no``."""
-    return condition.apply("Where", yes, yes._lift(no), dtype=yes.dtype)
-
-
-def is_masked(logits: Tensor) -> Tensor:
-    """Where a class is masked, that is -inf."""
-    return logits.same_as(-np.inf)
+def where(condition: Tensor, yes: Tensor | float, no: Tensor | float) -> Tensor:
+    """``yes`` where the condition holds, else ``no``; at least one is a tensor."""
+    model = yes if isinstance(yes, Tensor) else no
+    assert isinstance(model, Tensor)
+    return condition.apply("Where", model._lift(yes), model._lift(no), dtype=model.dtype)

@@ -1,16 +1,23 @@
-"""What all calibrator modules share: the working float, buffers that keep their digits."""
+"""Formulas as modules: one class computes them all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from calibrant._plan import Plan
+from calibrant._curves import Curves
+from calibrant._parts import map_fields
+from calibrant._rows import log_odds
+from calibrant._types import InputKind
+from calibrant.formulas import Formula, TemperatureFormula
+from calibrant.torch._ops import BufferName, ModuleCurves, TorchOps, buffer_name
+
+LARGE = 65_536  # elements from which on float32 is kept: another float would be cast on every call
 
 
 class CalibratorModule(nn.Module):
@@ -21,45 +28,84 @@ class CalibratorModule(nn.Module):
     fitted numbers are buffers; ``.half()`` and the like move them but do not round them.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, formula: Formula, kind: InputKind, method: str) -> None:
         super().__init__()
-        self.plan = plan
+        self.method, self.input = method, kind
+        self._fewest, self._classes = formula.fewest_classes, formula.n_classes
+        self._formula = cast("Formula", map_fields(formula, self._kept))
+        self._ops = TorchOps(self)
 
     def forward(self, scores: Tensor) -> Tensor:
-        """Calibrated probabilities."""
+        """Calibrated probabilities.
+
+        Parameters
+        ----------
+        scores : Tensor of shape (.., classes)
+            What the calibrator was fitted on: logits or probabilities.
+
+        Returns
+        -------
+        Tensor of shape (.., classes)
+            The probabilities, in float32 or float64.
+        """
         with _full_precision(scores):
-            return self._probabilities(self._logits(scores))
+            logits = self._logits(scores)
+            return cast("Tensor", self._formula.probabilities(logits, self._ops))
 
     def log_proba(self, scores: Tensor) -> Tensor:
-        """Their logarithms, finite where a probability is too small for its own float."""
+        """Logarithms of the probabilities, finite where one is too small for its own float.
+
+        Parameters
+        ----------
+        scores : Tensor of shape (.., classes)
+            What the calibrator was fitted on: logits or probabilities.
+
+        Returns
+        -------
+        Tensor of shape (.., classes)
+            The logarithms, in float32 or float64.
+        """
         with _full_precision(scores):
-            return self._log_probabilities(self._logits(scores))
+            logits = self._logits(scores)
+            return cast("Tensor", self._formula.log_probabilities(logits, self._ops))
 
     def extra_repr(self) -> str:
         """The method and what it takes."""
-        return f"{self.plan.method}, input={self.plan.input!r}"
-
-    # --- what a method fills in: functions of valid logits in float32 or float64 ---
-
-    def _probabilities(self, logits: Tensor) -> Tensor:
-        raise NotImplementedError
-
-    def _log_probabilities(self, logits: Tensor) -> Tensor:
-        return self._probabilities(logits).log()
-
-    # --- helpers ---
+        return f"{self.method}, input={self.input!r}"
 
     def _logits(self, scores: Tensor) -> Tensor:
-        self.plan.check_classes(scores.shape[-1])
+        self._check_classes(scores.shape[-1])
         if not scores.dtype.is_floating_point:
             scores = scores.double()
         elif scores.dtype not in (torch.float32, torch.float64):
             scores = scores.float()
-        return log_odds(scores) if self.plan.input == "probs" else scores
+        return cast("Tensor", log_odds(scores, self._ops)) if self.input == "probs" else scores
 
-    def _keep(self, name: str, values: float | NDArray[Any]) -> None:
-        """Store fitted numbers as a buffer, with all their digits."""
-        self.register_buffer(name, torch.from_numpy(np.array(values)))
+    def _check_classes(self, classes: int) -> None:
+        if classes < self._fewest:
+            raise ValueError(
+                f"the formula reads the top {self._fewest} logits, got {classes} classes"
+            )
+        if self._classes is not None and classes != self._classes:
+            raise ValueError(f"fitted with {self._classes} classes, got {classes}")
+
+    # --- the formula's numbers as buffers ---
+
+    def _kept(self, path: str, value: Any) -> Any:
+        """Store a field of the formula as a buffer, with all its digits."""
+        if isinstance(value, Curves):
+            padded = value.padded
+            for name, array in vars(padded).items():
+                if array is not None:
+                    self._store(f"{path}.{name}", array)
+            return ModuleCurves(path, padded)
+        array = np.asarray(value)
+        large = array.size >= LARGE and array.ndim == 2
+        self._store(path, array.astype(np.float32) if large else array)
+        return BufferName(path, array.shape)
+
+    def _store(self, path: str, values: NDArray[Any]) -> None:
+        self.register_buffer(buffer_name(path), torch.from_numpy(np.array(values)))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move buffers, but leave their floats: a calibrator in float16 is another calibrator."""
@@ -72,41 +118,25 @@ class CalibratorModule(nn.Module):
 
 
 class TemperatureModule(CalibratorModule):
-    """softmax(z / T), with a temperature a row."""
+    """softmax(z / T), with a temperature per row."""
 
     def temperature(self, scores: Tensor) -> Tensor:
-        """One temperature a row: the shape of the scores without their last dimension."""
+        """The temperature of each row.
+
+        Parameters
+        ----------
+        scores : Tensor of shape (.., classes)
+            What the calibrator was fitted on: logits or probabilities.
+
+        Returns
+        -------
+        Tensor
+            One temperature per row: the shape of the scores without their last dimension.
+        """
         with _full_precision(scores):
             logits = self._logits(scores)
-            return self._temperature(logits).expand(*logits.shape[:-1], 1)[..., 0]
-
-    def _temperature(self, logits: Tensor) -> Tensor:
-        """Temperatures (.., 1), or a number."""
-        raise NotImplementedError
-
-    def _probabilities(self, logits: Tensor) -> Tensor:
-        return scaled_gaps(logits, self._temperature(logits)).softmax(-1)
-
-    def _log_probabilities(self, logits: Tensor) -> Tensor:
-        return scaled_gaps(logits, self._temperature(logits)).log_softmax(-1)
-
-
-def scaled_gaps(logits: Tensor, temperature: Tensor) -> Tensor:
-    """(z - max z) / T; -inf stays -inf, and sends no NaN back to the temperature."""
-    # a shift does not change a softmax, so its gradient is exactly 0 and need not be computed
-    gaps = logits - logits.detach().amax(-1, keepdim=True)
-    if not (gaps.requires_grad or temperature.requires_grad):
-        return gaps / temperature
-    masked = gaps == -torch.inf
-    return (gaps.masked_fill(masked, 0.0) / temperature).masked_fill(masked, -torch.inf)
-
-
-def log_odds(probs: Tensor) -> Tensor:
-    """Probabilities as logits: log p minus its mean over the classes with p > 0."""
-    positive = probs > 0.0
-    logs = torch.where(positive, probs, 1.0).log()
-    centred = logs - logs.sum(-1, keepdim=True) / positive.sum(-1, keepdim=True)
-    return centred.masked_fill(~positive, -torch.inf)
+            formula = cast("TemperatureFormula", self._formula)
+            return cast("Tensor", formula.row_temperatures(logits, self._ops))
 
 
 def _full_precision(scores: Tensor) -> torch.autocast:

@@ -5,58 +5,54 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from calibrant import _plan
 from calibrant.calibrators import Calibrator
-from calibrant.torch._affine import AffineModule
-from calibrant.torch._base import CalibratorModule
-from calibrant.torch._increasing import IncreasingModule
-from calibrant.torch._tables import SharedMapModule
-from calibrant.torch._temperatures import (
-    ConstantTemperatureModule,
-    MixtureModule,
-    NetworkTemperatureModule,
-)
-from calibrant.torch._top_label import TopLabelModule
-from calibrant.torch._two_classes import TwoClassModule
+from calibrant.formulas import TemperatureFormula
+from calibrant.torch._base import CalibratorModule, TemperatureModule
 
 
 def to_module(calibrator: Calibrator) -> CalibratorModule:
-    """The calibrator as a module: scores (.., classes) -> probabilities of the same shape.
+    """The calibrator as a module.
 
-    For the methods that preserve accuracy and the affine ones. ``log_proba`` gives the logarithms
-    and, where the method has one, ``temperature`` the temperature of each row.
+    Parameters
+    ----------
+    calibrator : Calibrator
+        A fitted calibrator of any method.
+
+    Returns
+    -------
+    CalibratorModule
+        Scores (.., classes) in, probabilities of the same shape out. ``log_proba`` gives the
+        logarithms and, where the method has one, ``temperature`` the temperature of each row.
+
+    Raises
+    ------
+    TypeError
+        Where it is no calibrator of calibrant.
     """
-    plan = _plan.plan(calibrator)
-    match plan.formula:
-        case _plan.ConstantTemperature() as formula:
-            return ConstantTemperatureModule(plan, formula)
-        case _plan.NetworkTemperature() as formula:
-            return NetworkTemperatureModule(plan, formula)
-        case _plan.Mixture() as formula:
-            return MixtureModule(plan, formula)
-        case _plan.AffineMap() as formula:
-            return AffineModule(plan, formula)
-        case _plan.IncreasingLogits() as formula:
-            return IncreasingModule(plan, formula)
-        case _plan.ColumnMap(keep_arg_max=True) as formula:
-            return SharedMapModule(plan, formula)
-        case _plan.TopLabelMap() as formula:
-            return TopLabelModule(plan, formula)
-        case _plan.TwoClassMap() as formula:
-            return TwoClassModule(plan, formula)
-    raise TypeError(
-        f"{plan.method} has no module: to_module takes the methods that preserve accuracy and the "
-        "affine ones. calibrant.onnx.export writes it as a graph"
-    )
+    if not isinstance(calibrator, Calibrator):
+        name = type(calibrator).__name__
+        raise TypeError(f"a fitted calibrator of calibrant is needed, got {name}")
+    check_is_fitted(calibrator, "formula_")
+    formula = calibrator.formula_
+    kind = TemperatureModule if isinstance(formula, TemperatureFormula) else CalibratorModule
+    return kind(formula, calibrator.input, type(calibrator).__name__)
 
 
 class CalibratedModule(nn.Module):
     """A model and its calibrator: what the model takes in, calibrated probabilities out.
 
-    ``model`` may return logits, or anything with a ``logits`` attribute or key, as the models of
-    transformers do; ``logits=`` is a function that takes them from any other output.
+    Parameters
+    ----------
+    model : torch.nn.Module
+        It may return logits, or anything with a ``logits`` attribute or key, as the models of
+        transformers do.
+    calibrator : Calibrator or CalibratorModule
+        A fitted calibrator, or its module.
+    logits : callable, optional
+        A function that takes the logits from any other output of the model.
     """
 
     def __init__(
@@ -73,7 +69,20 @@ class CalibratedModule(nn.Module):
         self.logits = logits_of if logits is None else logits
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Calibrated probabilities (.., classes)."""
+        """Calibrated probabilities.
+
+        Parameters
+        ----------
+        *args : tuple
+            What the model takes.
+        **kwargs : dict
+            What the model takes by keyword.
+
+        Returns
+        -------
+        Tensor of shape (.., classes)
+            The probabilities.
+        """
         return self.calibrator(self.logits(self.model(*args, **kwargs)))
 
 

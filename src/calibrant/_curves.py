@@ -1,0 +1,192 @@
+"""Functions of one number in [0, 1], one per class or one for all: lines between points, or steps.
+
+Kept end to end, however many points each has; ``padded`` lays them out as equally wide rows, for
+those who cannot follow ragged ones.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._parts import Part, checked_array, require
+from calibrant._types import Floats
+
+MANY_EDGES = 64  # from here on a search in every column is faster than a pass per edge
+
+
+@dataclass(frozen=True)
+class PaddedCurves:
+    """Curves in rows of one width: (curves, places), the missing edges at infinity.
+
+    A value's place is the count of edges below it (``inclusive``: or equal to it). It becomes
+    ``value + slope * (x - anchor)`` at that place; without slopes the functions are steps.
+    """
+
+    edges: Floats  # one column fewer than places
+    value: Floats
+    slope: Floats | None = None
+    anchor: Floats | None = None
+
+    @property
+    def inclusive(self) -> bool:
+        """Lines belong to their left end, as in ``numpy.interp``, steps to their right one."""
+        return self.slope is not None
+
+
+class Curves(Part, ABC):
+    """One function per class, or one for all classes."""
+
+    whole: ClassVar[bool] = True
+
+    offsets: NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        """How many functions there are."""
+        return len(self.offsets) - 1
+
+    @abstractmethod
+    def values(self, x: Floats) -> Floats:
+        """Values (rows, classes), each column through its function; not those of ``x``."""
+
+    @property
+    @abstractmethod
+    def padded(self) -> PaddedCurves:
+        """The same functions in rows of one width."""
+
+    def _check_offsets(self, length: int) -> None:
+        offsets = checked_array(self, "offsets", ndim=1, kind="int64")
+        require(len(offsets) >= 2, f"offsets must have at least two entries, got {len(offsets)}")
+        require(
+            offsets[0] == 0 and offsets[-1] == length and bool((np.diff(offsets) >= 0).all()),
+            f"offsets must rise from 0 to {length}, got {offsets[:4].tolist()}..",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Lines(Curves):
+    """Piecewise linear functions, flat outside their points, as ``numpy.interp`` has them."""
+
+    kind: ClassVar[str] = "lines"
+
+    x: Floats
+    y: Floats
+    offsets: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        x = checked_array(self, "x", ndim=1)
+        y = checked_array(self, "y", ndim=1, low=0.0, high=1.0)
+        require(len(x) == len(y), f"x and y must be of one length, got {len(x)} and {len(y)}")
+        self._check_offsets(len(x))
+        require(bool((np.diff(self.offsets) > 0).all()), "every line must have a point")
+        rising = np.diff(x) > 0.0
+        rising[self.offsets[1:-1] - 1] = True  # from one line's end to the next one's begin
+        require(bool(rising.all()), "x must rise within every line")
+
+    @classmethod
+    def join(cls, lines: Sequence[tuple[Floats, Floats]]) -> Lines:
+        """Lines given by their points, one after the other."""
+        x, y = (np.concatenate([line[part] for line in lines]) for part in (0, 1))
+        return cls(x, y, np.cumsum([0, *(len(line[0]) for line in lines)], dtype=np.int64))
+
+    def line(self, index: int) -> tuple[Floats, Floats]:
+        """The points of one line."""
+        part = slice(self.offsets[index], self.offsets[index + 1])
+        return self.x[part], self.y[part]
+
+    def values(self, x: Floats) -> Floats:
+        if self.count == 1:
+            return np.interp(x, self.x, self.y)
+        by_class = x.T.copy()  # a view of one row, or of Fortran order, would be overwritten
+        for index, column in enumerate(by_class):
+            by_class[index] = np.interp(column, *self.line(index))
+        return np.ascontiguousarray(by_class.T)
+
+    @cached_property
+    def padded(self) -> PaddedCurves:
+        lines = [self.line(index) for index in range(self.count)]
+        value, slope, anchor = zip(*(_line_places(x, y) for x, y in lines), strict=True)
+        edges = _padded([x for x, _ in lines], np.inf)
+        return PaddedCurves(edges, _padded(value, 0.0), _padded(slope, 0.0), _padded(anchor, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Steps(Curves):
+    """Step functions: a value's step is the count of edges strictly below it.
+
+    So a value equal to an edge goes to the lower step. Curve c has its ``levels`` at
+    ``offsets[c]..offsets[c + 1]`` and one edge fewer, at ``offsets[c] - c``..
+    """
+
+    kind: ClassVar[str] = "steps"
+
+    edges: Floats
+    levels: Floats
+    offsets: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        levels = checked_array(self, "levels", ndim=1, low=0.0, high=1.0)
+        self._check_offsets(len(levels))
+        require(bool((np.diff(self.offsets) > 0).all()), "every curve must have a level")
+        edges = checked_array(self, "edges", ndim=1, infinite=True)
+        expected = len(levels) - self.count
+        require(len(edges) == expected, f"there must be {expected} edges, got {len(edges)}")
+        for index in range(self.count):
+            own = self.step(index)[0]
+            require(bool((own[1:] >= own[:-1]).all()), "edges must not fall within a curve")
+
+    @classmethod
+    def join(cls, steps: Sequence[tuple[Floats, Floats]]) -> Steps:
+        """Step functions given by their edges and levels, one after the other."""
+        edges, levels = (np.concatenate([step[part] for step in steps]) for part in (0, 1))
+        return cls(edges, levels, np.cumsum([0, *(len(s[1]) for s in steps)], dtype=np.int64))
+
+    def step(self, index: int) -> tuple[Floats, Floats]:
+        """The edges and levels of one function."""
+        begin, end = self.offsets[index], self.offsets[index + 1]
+        return self.edges[begin - index : end - index - 1], self.levels[begin:end]
+
+    def values(self, x: Floats) -> Floats:
+        widths = np.diff(self.offsets)
+        if widths[0] <= MANY_EDGES and np.all(widths == widths[0]):
+            return self._by_passes(x, int(widths[0]))
+        by_class = x.T.copy()  # a view of one row, or of Fortran order, would be overwritten
+        for index, column in enumerate(by_class):
+            edges, levels = self.step(index if self.count > 1 else 0)
+            by_class[index] = levels[np.searchsorted(edges, column, side="left")]
+        return np.ascontiguousarray(by_class.T)
+
+    def _by_passes(self, x: Floats, width: int) -> Floats:
+        """A few passes over the tile are faster than a search in every column."""
+        place = np.zeros(x.shape, np.intp)
+        for edge in self.edges.reshape(self.count, width - 1).T:
+            place += x > edge
+        place += np.arange(self.count) * width
+        return self.levels[place]
+
+    @cached_property
+    def padded(self) -> PaddedCurves:
+        steps = [self.step(index) for index in range(self.count)]
+        edges, levels = ([step[part] for step in steps] for part in (0, 1))
+        return PaddedCurves(_padded(edges, np.inf), _padded(levels, 0.0))
+
+
+def _line_places(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
+    """Value, slope and anchor left of the first point, between the points, right of the last."""
+    slope = np.diff(y) / np.diff(x)
+    return np.append(y[0], y), np.concatenate([[0.0], slope, [0.0]]), np.append(x[0], x)
+
+
+def _padded(rows: Sequence[Floats], fill: float) -> Floats:
+    """Rows of different lengths as one array."""
+    result = np.full((len(rows), max(len(row) for row in rows)), fill)
+    for row, values in zip(result, rows, strict=True):
+        row[: len(values)] = values
+    return result

@@ -1,0 +1,43 @@
+"""How a fit went: one report for all methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FitInfo:
+    """The report of a fit, the same for every method.
+
+    Parameters
+    ----------
+    converged : bool
+        Whether the optimiser reached its tolerance, as it says itself. Methods with an exact
+        solution, and those with a fixed number of steps, always do.
+    message : str
+        How it ended, in words; where it did not converge, also what to do.
+    iterations : int or None
+        Steps of the optimiser; None for an exact solution.
+    loss : str or None
+        The name of the loss that was minimised.
+    before, after : float or None
+        The mean loss on the fitting rows of the scores as they came and of the fitted calibrator.
+    seconds : float
+        How long the fit took.
+    details : dict
+        What only this method has to tell. Its values are plain: numbers, words, lists, dicts.
+    """
+
+    converged: bool
+    message: str
+    iterations: int | None = None
+    loss: str | None = None
+    before: float | None = None
+    after: float | None = None
+    seconds: float = field(default=0.0, compare=False)  # two fits of the same rows are equal
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+EXACT = "exact"

@@ -1,0 +1,318 @@
+"""What a formula may do with arrays: one interface, one implementation per way of computing.
+
+A formula is written once, in these operations and Python's operators, and computed by whoever
+implements them: here NumPy and every namespace of the array API standard, in ``calibrant.torch``
+the modules, in ``calibrant.onnx`` a graph that is written instead of computed. All operations work
+along the last axis, that of the classes; reductions keep it, with length 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
+from numpy.typing import NDArray
+
+from calibrant._arrays import like as as_kind
+from calibrant._arrays import place_of, row_sums, to_numpy
+from calibrant._curves import Curves
+from calibrant._types import Array
+
+# Products with a thin matrix may raise the "invalid" flag for lanes that BLAS loads and does not
+# use, now and then, even where all is 0: no sign of a NaN.
+blas_flags_ignored = np.errstate(invalid="ignore")
+
+
+class Ops(Protocol):
+    """The operations of a formula. Arrays are (.., classes); a number may stand for an array."""
+
+    def exp(self, x: Array) -> Array:
+        """Elementwise."""
+
+    def log(self, x: Array) -> Array:
+        """Elementwise; -inf at 0."""
+
+    def log1p(self, x: Array) -> Array:
+        """log(1 + x), elementwise, exact for a small x."""
+
+    def tanh(self, x: Array) -> Array:
+        """Elementwise."""
+
+    def abs(self, x: Array) -> Array:
+        """Elementwise."""
+
+    def maximum(self, x: Array, y: Array) -> Array:
+        """Elementwise."""
+
+    def minimum(self, x: Array, y: Array) -> Array:
+        """Elementwise."""
+
+    def where(self, condition: Array, yes: Array, no: Array) -> Array:
+        """``yes`` where the condition holds, else ``no``; one of them may be a number."""
+
+    def any(self, condition: Array) -> bool:
+        """Whether a condition holds anywhere; True where that is not known in advance."""
+
+    def invert(self, condition: Array) -> Array:
+        """Not, elementwise."""
+
+    def is_masked(self, x: Array) -> Array:
+        """Where a class is masked, that is -inf."""
+
+    def max(self, x: Array) -> Array:
+        """The largest value of each row, (.., 1)."""
+
+    def min(self, x: Array) -> Array:
+        """The smallest value of each row, (.., 1)."""
+
+    def sum(self, x: Array) -> Array:
+        """The sum of each row, (.., 1)."""
+
+    def mean(self, x: Array) -> Array:
+        """The mean of each row, (.., 1)."""
+
+    def gaps(self, x: Array) -> Array:
+        """x minus its row's largest value."""
+
+    def divide(self, x: Array, y: Array) -> Array:
+        """x / y, where a masked x stays masked."""
+
+    def softmax(self, gaps: Array) -> Array:
+        """Of rows whose largest value is 0, or near it."""
+
+    def log_softmax(self, gaps: Array) -> Array:
+        """Of rows whose largest value is 0, or near it; finite where the gap is."""
+
+    def top(self, x: Array, k: int) -> Array:
+        """The k largest values of each row in decreasing order."""
+
+    def arg_max(self, x: Array) -> Array:
+        """The first index of each row's largest value, (.., 1)."""
+
+    def take(self, x: Array, index: Array) -> Array:
+        """The element of each row at its index (.., 1)."""
+
+    def first_largest(self, x: Array) -> Array:
+        """True at the first of each row's largest values."""
+
+    def concat(self, parts: Sequence[Array]) -> Array:
+        """Columns side by side."""
+
+    def expand(self, x: Array) -> Array:
+        """(..) -> (.., 1): a new last axis."""
+
+    def drop(self, x: Array) -> Array:
+        """(.., 1) -> (..)."""
+
+    def matmul(self, x: Array, kernel: Array) -> Array:
+        """Rows times a matrix."""
+
+    def constant(self, values: Any, like: Array) -> Array:
+        """A formula's own numbers as an array of this kind, precision and device."""
+
+    def full_like(self, x: Array, value: float) -> Array:
+        """The same shape, one number everywhere."""
+
+    def cast(self, x: Array, kind: Literal["float64"] | Array) -> Array:
+        """The values in float64, or in the precision of another array; of booleans 0 and 1."""
+
+    def eps(self, x: Array) -> float:
+        """The distance from 1 to the next float of this precision."""
+
+    def look_up(self, x: Array, curves: Curves) -> Array:
+        """Each column through its curve, or all columns through the only one; in float64."""
+
+    def interpolate(self, table: Array, position: Array) -> Array:
+        """A table of one dimension at places 0 <= position <= len - 1, linear in between."""
+
+
+class ArrayOps:
+    """The operations by a namespace of the array API standard."""
+
+    def __init__(self, namespace: Any) -> None:
+        self.xp = namespace
+
+    def exp(self, x: Array) -> Array:
+        return self.xp.exp(x)
+
+    def log(self, x: Array) -> Array:
+        return self.xp.log(x)
+
+    def log1p(self, x: Array) -> Array:
+        return self.xp.log1p(x)
+
+    def tanh(self, x: Array) -> Array:
+        return self.xp.tanh(x)
+
+    def abs(self, x: Array) -> Array:
+        return self.xp.abs(x)
+
+    def maximum(self, x: Array, y: Array) -> Array:
+        return self.xp.clip(x, min=y) if isinstance(y, float) else self.xp.maximum(x, y)
+
+    def minimum(self, x: Array, y: Array) -> Array:
+        return self.xp.clip(x, max=y) if isinstance(y, float) else self.xp.minimum(x, y)
+
+    def where(self, condition: Array, yes: Array, no: Array) -> Array:
+        if isinstance(yes, float):
+            yes = self.xp.full_like(no, yes)
+        elif isinstance(no, float):
+            no = self.xp.full_like(yes, no)
+        return self.xp.where(condition, yes, no)
+
+    def any(self, condition: Array) -> bool:
+        return bool(self.xp.any(condition))
+
+    def invert(self, condition: Array) -> Array:
+        return ~condition
+
+    def is_masked(self, x: Array) -> Array:
+        return x == -np.inf
+
+    def max(self, x: Array) -> Array:
+        return self.xp.max(x, axis=-1, keepdims=True)
+
+    def min(self, x: Array) -> Array:
+        return self.xp.min(x, axis=-1, keepdims=True)
+
+    def sum(self, x: Array) -> Array:
+        return self.xp.sum(x, axis=-1, keepdims=True)
+
+    def mean(self, x: Array) -> Array:
+        return self.xp.mean(x, axis=-1, keepdims=True)
+
+    def gaps(self, x: Array) -> Array:
+        return x - self.max(x)
+
+    def divide(self, x: Array, y: Array) -> Array:
+        return x / y
+
+    def softmax(self, gaps: Array) -> Array:
+        weight = self.xp.exp(gaps)
+        return weight / self.sum(weight)
+
+    def log_softmax(self, gaps: Array) -> Array:
+        return gaps - self.xp.log(self.sum(self.xp.exp(gaps)))
+
+    def top(self, x: Array, k: int) -> Array:
+        if is_torch_array(x):
+            return x.topk(k, dim=-1).values
+        return self.xp.sort(x, axis=-1, descending=True)[..., :k]
+
+    def arg_max(self, x: Array) -> Array:
+        return self.xp.argmax(x, axis=-1, keepdims=True)
+
+    def take(self, x: Array, index: Array) -> Array:
+        return self.xp.take_along_axis(x, index, axis=-1)
+
+    def first_largest(self, x: Array) -> Array:
+        columns = self.xp.arange(x.shape[-1], **place_of(x))
+        return columns == self.arg_max(x)
+
+    def concat(self, parts: Sequence[Array]) -> Array:
+        return self.xp.concat(list(parts), axis=-1)
+
+    def expand(self, x: Array) -> Array:
+        return x[..., None]
+
+    def drop(self, x: Array) -> Array:
+        return x[..., 0]
+
+    def matmul(self, x: Array, kernel: Array) -> Array:
+        return x @ kernel
+
+    def constant(self, values: Any, like: Array) -> Array:
+        if isinstance(values, float):
+            return values
+        if values.dtype == bool:
+            return as_kind(values, like)
+        # a copy: what a formula holds cannot be written to, which not every kind of array can say
+        return self.xp.asarray(values.copy(), dtype=like.dtype, device=like.device)
+
+    def full_like(self, x: Array, value: float) -> Array:
+        return self.xp.full_like(x, value)
+
+    def cast(self, x: Array, kind: Literal["float64"] | Array) -> Array:
+        dtype = self.xp.float64 if isinstance(kind, str) else kind.dtype
+        return self.xp.astype(x, dtype, copy=False)
+
+    def eps(self, x: Array) -> float:
+        return float(self.xp.finfo(x.dtype).eps)
+
+    def look_up(self, x: Array, curves: Curves) -> Array:
+        return as_kind(curves.values(to_numpy(x)), x)
+
+    def interpolate(self, table: Array, position: Array) -> Array:
+        last = table.shape[0] - 2
+        cell = self.xp.clip(self.xp.astype(position, self.xp.int64), 0, last)
+        flat = self.xp.reshape(cell, (-1,))
+        left = self.xp.reshape(self.xp.take(table, flat, axis=0), position.shape)
+        right = self.xp.reshape(self.xp.take(table, flat + 1, axis=0), position.shape)
+        fraction = position - self.xp.astype(cell, position.dtype)
+        return self.xp.minimum(left + fraction * (right - left), right)
+
+
+class NumpyOps(ArrayOps):
+    """The operations in NumPy, by the ways that are fast there."""
+
+    def __init__(self) -> None:
+        super().__init__(array_namespace(np.zeros(1)))
+
+    def log(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(x)
+
+    def log1p(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log1p(x)
+
+    def maximum(self, x: Array, y: Array) -> Array:
+        return np.maximum(x, y)
+
+    def minimum(self, x: Array, y: Array) -> Array:
+        return np.minimum(x, y)
+
+    def where(self, condition: Array, yes: Array, no: Array) -> Array:
+        return np.where(condition, yes, no)
+
+    def softmax(self, gaps: Array) -> Array:
+        weight = np.exp(gaps)
+        weight /= row_sums(weight)[..., None]
+        return weight
+
+    def top(self, x: Array, k: int) -> Array:
+        classes = x.shape[-1]
+        if k < classes:
+            x = np.partition(x, classes - k, axis=-1)[..., classes - k :]
+        return np.sort(x, axis=-1)[..., ::-1]
+
+    @blas_flags_ignored
+    def matmul(self, x: Array, kernel: Array) -> Array:
+        return x @ kernel
+
+    def constant(self, values: Any, like: Array) -> Array:
+        if isinstance(values, float) or values.dtype == bool:
+            return values
+        return values.astype(like.dtype, copy=False)
+
+    def cast(self, x: NDArray[Any], kind: Literal["float64"] | Array) -> NDArray[Any]:
+        return x.astype(np.float64 if isinstance(kind, str) else kind.dtype, copy=False)
+
+    def look_up(self, x: Array, curves: Curves) -> Array:
+        return curves.values(x)
+
+
+NUMPY = NumpyOps()
+
+
+def ops_of(array: Array) -> ArrayOps:
+    """The operations that compute with such an array."""
+    return NUMPY if is_numpy_array(array) else _by_namespace(array_namespace(array))
+
+
+@cache
+def _by_namespace(namespace: Any) -> ArrayOps:
+    return ArrayOps(namespace)

@@ -1,0 +1,251 @@
+"""Parts that a file can hold: frozen dataclasses with a name, a version and invariants.
+
+A part is plain data: numbers, words, arrays, other parts, and tuples of these. It checks itself
+where it is made, so that whatever has been made can be computed with, from a file too. ``to_state``
+and ``from_state`` take it apart into a JSON document with arrays beside it, and put it together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+KINDS: dict[str, type[Part]] = {}
+
+
+class Part:
+    """A frozen dataclass that is registered by its ``kind``.
+
+    ``version`` counts the changes of its meaning: a change that would give old files other outputs
+    is a new version, and ``upgraded`` says what an older one's fields are in the new words.
+    """
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+    #: True for a part that others read as a whole, and not field by field.
+    whole: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        kind = cls.__dict__.get("kind")
+        if kind is None:
+            return  # abstract
+        taken = KINDS.get(kind)
+        if taken is not None and (taken.__module__, taken.__qualname__) != (
+            cls.__module__,
+            cls.__qualname__,
+        ):
+            raise ValueError(f"the kind {kind!r} is {taken.__qualname__}'s already")
+        KINDS[kind] = cls
+
+    @classmethod
+    def upgraded(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
+        """The fields of this version from those of an older one."""
+        raise ValueError(f"{cls.kind} has version {version}, this calibrant reads {cls.version}")
+
+
+# --- invariants ---------------------------------------------------------------------------------
+
+
+def require(holds: bool, rule: str) -> None:
+    """Refuse what breaks a rule."""
+    if not holds:
+        raise ValueError(rule)
+
+
+def checked_number(
+    part: Part, name: str, low: float = -np.inf, high: float = np.inf, *, above: float = -np.inf
+) -> float:
+    """A field as a finite float within its bounds, stored as such."""
+    value = getattr(part, name)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    value = float(value)
+    require(
+        bool(np.isfinite(value)) and low <= value <= high and value > above,
+        f"{name} must be a finite number{_bounds(low, high, above)}, got {value}",
+    )
+    object.__setattr__(part, name, value)
+    return value
+
+
+def checked_array(
+    part: Part,
+    name: str,
+    *,
+    ndim: int,
+    shape: tuple[int, ...] | None = None,
+    kind: str = "float64",
+    low: float = -np.inf,
+    high: float = np.inf,
+    infinite: bool = False,
+) -> NDArray[Any]:
+    """A field as an array that nobody can write to any more, of the right type and shape."""
+    array = np.array(getattr(part, name), order="C")
+    if array.dtype.kind not in {"float64": "fiu", "int64": "iu", "bool": "b"}[kind]:
+        raise TypeError(f"{name} must be an array of {kind}, got dtype {array.dtype}")
+    array = array.astype(kind, copy=False)
+    require(array.ndim == ndim, f"{name} must have {ndim} dimensions, got shape {array.shape}")
+    if shape is not None:
+        require(array.shape == shape, f"{name} must have shape {shape}, got {array.shape}")
+    if kind == "float64":
+        finite = ~np.isnan(array) if infinite else np.isfinite(array)
+        require(bool(finite.all()), f"{name} must be finite")
+        inside = (array >= low) & (array <= high)
+        require(bool(inside.all()), f"{name} must lie in [{low}, {high}]")
+    array.flags.writeable = False
+    object.__setattr__(part, name, array)
+    return array
+
+
+def checked_arrays(part: Part, name: str, ndim: int) -> tuple[NDArray[Any], ...]:
+    """A field as a tuple of such arrays."""
+    holder = _Holder()
+    arrays = []
+    for index, array in enumerate(getattr(part, name)):
+        setattr(holder, f"{name}[{index}]", array)
+        arrays.append(checked_array(holder, f"{name}[{index}]", ndim=ndim))
+    object.__setattr__(part, name, tuple(arrays))
+    return tuple(arrays)
+
+
+class _Holder(Part):
+    """Lends its attributes to the check of an array in a tuple."""
+
+
+def checked_choice(part: Part, name: str, *choices: object) -> None:
+    """Refuse a field that is none of the choices."""
+    value = getattr(part, name)
+    if not any(value is choice or value == choice for choice in choices):
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}")
+
+
+def checked_flag(part: Part, name: str) -> None:
+    """Refuse a field that is neither True nor False."""
+    if not isinstance(getattr(part, name), bool):
+        raise TypeError(f"{name} must be True or False, got {getattr(part, name)!r}")
+
+
+def checked_count(part: Part, name: str, low: int = 1) -> int:
+    """A field as a whole number of at least ``low``."""
+    value = getattr(part, name)
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    require(int(value) >= low, f"{name} must be at least {low}, got {value}")
+    object.__setattr__(part, name, int(value))
+    return int(value)
+
+
+def checked_part(part: Part, name: str, kind: type[Any]) -> None:
+    """Refuse a field that is no part of this kind."""
+    value = getattr(part, name)
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
+
+
+def _bounds(low: float, high: float, above: float) -> str:
+    said = [
+        f"above {above:g}" if above > -np.inf else "",
+        f"at least {low:g}" if low > -np.inf else "",
+        f"at most {high:g}" if high < np.inf else "",
+    ]
+    text = " and ".join(part for part in said if part)
+    return f" {text}" if text else ""
+
+
+# --- to documents and back ------------------------------------------------------------------------
+
+
+def map_fields(part: Part, change: Callable[[str, Any], Any], path: str = "") -> Part:
+    """A copy, unchecked, whose numbers, arrays and whole parts are what ``change`` gives for them.
+
+    For those who keep a part's numbers in another form: it still has all of its methods.
+    """
+    copy = object.__new__(type(part))
+    for field in fields(part):  # type: ignore[arg-type]
+        value = _mapped(getattr(part, field.name), change, f"{path}{field.name}")
+        object.__setattr__(copy, field.name, value)
+    return copy
+
+
+def _mapped(value: Any, change: Callable[[str, Any], Any], path: str) -> Any:
+    if isinstance(value, Part):
+        return change(path, value) if value.whole else map_fields(value, change, f"{path}.")
+    if isinstance(value, tuple):
+        return tuple(_mapped(one, change, f"{path}.{index}") for index, one in enumerate(value))
+    if isinstance(value, np.ndarray | float):
+        return change(path, value)
+    return value
+
+
+def to_state(part: Part, path: str = "formula") -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """A part as JSON values, and its arrays by their paths."""
+    arrays: dict[str, NDArray[Any]] = {}
+    return _document(part, path, arrays), arrays
+
+
+def _document(part: Part, path: str, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    values = {
+        field.name: _value(getattr(part, field.name), f"{path}.{field.name}", arrays)
+        for field in fields(part)  # type: ignore[arg-type]
+    }
+    return {"kind": part.kind, "version": part.version, "values": values}
+
+
+def _value(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
+    if isinstance(value, Part):
+        return {"part": _document(value, path, arrays)}
+    if isinstance(value, np.ndarray):
+        arrays[path] = value
+        return {"array": path}
+    if isinstance(value, tuple):
+        return {"tuple": [_value(one, f"{path}.{i}", arrays) for i, one in enumerate(value)]}
+    if value is None or isinstance(value, bool | int | float | str):
+        return {"value": value}
+    raise TypeError(f"a part cannot hold a {type(value).__name__} ({path})")
+
+
+MOST_NESTED = 16  # parts within parts that a file may hold
+
+
+def from_state(document: Any, arrays: Mapping[str, NDArray[Any]], depth: int = 0) -> Part:
+    """The part of ``to_state``; ValueError or TypeError for anything else."""
+    if depth > MOST_NESTED:
+        raise ValueError(f"parts must not be nested deeper than {MOST_NESTED}")
+    if not isinstance(document, dict) or document.keys() != {"kind", "version", "values"}:
+        raise ValueError("a part must have a kind, a version and values")
+    kind, version, stored = document["kind"], document["version"], document["values"]
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"there is no part {kind!r} in this calibrant")
+    if not isinstance(stored, dict) or not isinstance(version, int) or isinstance(version, bool):
+        raise TypeError(f"the version and values of a {kind} are no such things")
+    cls = KINDS[kind]
+    values = {name: _restored(value, arrays, depth) for name, value in stored.items()}
+    if version != cls.version:
+        values = cls.upgraded(version, values)
+    known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    if values.keys() != known:
+        raise ValueError(f"a {kind} has the fields {sorted(known)}, got {sorted(values)}")
+    return cls(**values)
+
+
+def _restored(value: Any, arrays: Mapping[str, NDArray[Any]], depth: int) -> Any:
+    if not isinstance(value, dict) or len(value) != 1:
+        raise ValueError("a stored value must be a value, an array, a part or a tuple")
+    ((form, content),) = value.items()
+    if form == "array":
+        if not isinstance(content, str) or content not in arrays:
+            raise ValueError(f"there is no array {content!r}")
+        return arrays[content]
+    if form == "part":
+        return from_state(content, arrays, depth + 1)
+    if form == "tuple" and isinstance(content, list) and depth < MOST_NESTED:
+        return tuple(_restored(one, arrays, depth + 1) for one in content)
+    if form == "value" and (content is None or isinstance(content, bool | int | float | str)):
+        return content
+    raise ValueError(f"a stored value must not be {form}")

@@ -1,0 +1,99 @@
+"""What the one-vs-all methods are fitted on: labelled probabilities, class by class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._arrays import row_tiles
+from calibrant._ops import NUMPY
+from calibrant._rows import softmax
+from calibrant._threads import available_cores
+from calibrant._types import Floats, Labels, Report
+from calibrant._weights import as_counts
+from calibrant.calibrators._base import LabelledLogits
+
+Outcome = TypeVar("Outcome")
+
+TIE_BREAK = 1e-9  # the share of the plain probability that Zhang et al. add to break ties
+CERTAIN = 1.0 - 1e-9  # the largest top confidence given: the logarithms of the others stay finite
+
+
+@dataclass(frozen=True)
+class Column:
+    """One class against all others: its probabilities, whether it was the label, weights."""
+
+    score: Floats
+    hit: NDArray[np.bool_]
+    weight: Floats
+
+
+@dataclass(frozen=True)
+class ClassColumns:
+    """Labelled probabilities, class by class; masked entries are left out."""
+
+    probs: Floats  # (classes, rows)
+    masked: NDArray[np.bool_] | None  # (classes, rows)
+    labels: Labels
+    weight: Floats
+
+    @classmethod
+    def from_logits(cls, data: LabelledLogits, temperature: float = 1.0) -> ClassColumns:
+        """The columns of softmax(z / T)."""
+        masked = np.isneginf(data.logits)
+        return cls(
+            _softmax_columns(data.logits, temperature),
+            np.ascontiguousarray(masked.T) if masked.any() else None,
+            data.labels,
+            as_counts(data.weight),
+        )
+
+    def __len__(self) -> int:
+        return len(self.probs)
+
+    def column(self, index: int) -> Column:
+        """One class."""
+        score, hit = self.probs[index], self.labels == index
+        if self.masked is None or not self.masked[index].any():
+            return Column(score, hit, self.weight)
+        seen = ~self.masked[index]
+        return Column(score[seen], hit[seen], self.weight[seen])
+
+    def fit_each(self, fit: Callable[[Column], Outcome], report: Report) -> list[Outcome]:
+        """One fit per class, on threads."""
+        results = []
+        with ThreadPoolExecutor(available_cores()) as pool:
+            for fitted in pool.map(lambda index: fit(self.column(index)), range(len(self))):
+                results.append(fitted)
+                report(len(results), len(self))
+        return results
+
+    @property
+    def absent_classes(self) -> int:
+        """How many classes no label names."""
+        return int((np.bincount(self.labels, minlength=len(self)) == 0).sum())
+
+
+def top_column(data: LabelledLogits) -> Column:
+    """The (first) arg max against all others: its probability, whether it was the label."""
+    top = data.logits.argmax(axis=1)
+    gaps = data.logits - data.logits.max(axis=1, keepdims=True)
+    confidence = 1.0 / np.exp(gaps).sum(axis=1)
+    return Column(confidence, data.labels == top, as_counts(data.weight))
+
+
+def _softmax_columns(logits: Floats, temperature: float) -> Floats:
+    """softmax(z / T), transposed: a class' probabilities lie side by side."""
+    result = np.empty(logits.shape[::-1])
+
+    def fill(rows: slice) -> None:
+        result[:, rows] = softmax(logits[rows], temperature, NUMPY).T
+
+    with ThreadPoolExecutor(available_cores()) as pool:
+        list(pool.map(fill, row_tiles(logits)))
+    return result

@@ -1,0 +1,38 @@
+"""What the affine calibrators share: how their fitted numbers are read."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import cast, final
+
+from calibrant._types import Floats, Progress
+from calibrant.calibrators._base import LogitCalibrator
+from calibrant.formulas import AffineMap
+
+
+class AffineCalibrator(LogitCalibrator, ABC):
+    """softmax(u W + b) or softmax(v * u + b) of features u of the logits."""
+
+    _gives = AffineMap
+
+    max_iter: int
+    progress: Progress
+
+    @property
+    def slopes_(self) -> Floats:
+        """W or v."""
+        return cast("AffineMap", self.formula_).slopes
+
+    @property
+    def intercept_(self) -> Floats:
+        """The intercepts b, one per class."""
+        return cast("AffineMap", self.formula_).intercept
+
+    @property
+    def temperature_(self) -> float:
+        """The temperature from which the fit started."""
+        return float(self.fit_info_.details["start_temperature"])
+
+    @final
+    def _will_keep_arg_max(self) -> bool:
+        return False

@@ -1,0 +1,124 @@
+"""From labelled logits to an affine map: temperature scaling first, then the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._fit_info import FitInfo
+from calibrant._ops import NUMPY
+from calibrant._progress import reporter
+from calibrant._types import Floats, Progress
+from calibrant._weights import effective_rows
+from calibrant.calibrators._base import Fitted, LabelledLogits
+from calibrant.calibrators._best_temperature import Start, scaling_start
+from calibrant.calibrators.affine._loss import (
+    AffineFit,
+    Penalty,
+    fit_affine,
+    working_precision,
+)
+from calibrant.formulas.affine import AffineMap, Features, affine_inputs
+
+Strength = float | str  # a penalty, or "auto"
+
+LARGEST = 1e15  # larger scores count as this: sums of their products stay finite in float32
+SLOPE_PULL = 2.0  # default penalties, times C / n: on slopes, times the mean square feature ...
+INTERCEPT_PULL = 3.0  # ... and on intercepts
+
+
+@dataclass(frozen=True)
+class AffineMethod:
+    """What one affine method does its own way."""
+
+    features: Callable[[Start, float], Features]  # of the start, and of so many effective rows
+    unit: Callable[[Start], float]  # the slope at which the map is the start
+    penalty: Callable[[NDArray[Any], float], Penalty]  # for features of so many effective rows
+    full: bool  # whether the slopes are a matrix, or one number per class
+    centred: bool = False  # whether a matrix reads the mean of a row's features apart
+
+
+def fit_affine_map(
+    data: LabelledLogits, method: AffineMethod, *, max_iter: int, title: str, progress: Progress
+) -> Fitted:
+    """Temperature scaling, and from there the slopes and intercepts of least penalised NLL."""
+    start = scaling_start(data.logits, data.labels, data.weight)
+    rows = effective_rows(data.weight)
+    read, unit = method.features(start, rows), method.unit(start)
+    masked = np.isneginf(data.logits)
+    logits = data.logits
+    if working_precision(logits.size) is not np.float64:
+        logits = np.clip(logits, -LARGEST, LARGEST).astype(working_precision(logits.size))
+    features = unit * affine_inputs(read, logits, masked, LARGEST, NUMPY)
+    with reporter(f"fitting {title}", progress) as report:
+        fit = fit_affine(
+            features,
+            ~masked if masked.any() else None,
+            data.labels,
+            data.weight,
+            method.penalty(features, rows),
+            full=method.full,
+            centred=method.centred,
+            max_iter=max_iter,
+            report=report,
+        )
+    formula = AffineMap(read, unit * _plus_one(fit.change), fit.intercept, LARGEST)
+    return formula, _info(start, fit, method)
+
+
+def _info(start: Start, fit: AffineFit, method: AffineMethod) -> FitInfo:
+    minimum = fit.minimum
+    message = minimum.message if start.converged else start.message
+    if start.converged and not minimum.converged:
+        message = (
+            f"{message} before it converged (NLL {fit.nll:.6g}, temperature scaling "
+            f"{start.loss:.6g}): a larger max_iter or larger penalties help"
+        )
+    return FitInfo(
+        start.converged and minimum.converged,
+        message,
+        iterations=minimum.iterations,
+        loss="nll",
+        before=start.loss_before,
+        after=fit.nll,
+        details={
+            "start_temperature": start.temperature,
+            "loss_temperature_scaling": start.loss,
+            "penalised_loss": minimum.value,
+            "penalty": {name: getattr(fit.penalty, name) for name in _penalised(method)},
+        },
+    )
+
+
+def _penalised(method: AffineMethod) -> tuple[str, ...]:
+    both = ("slope", "intercept")
+    if not method.full:
+        return both
+    return (*both, "off_diagonal", *(("common",) if method.centred else ()))
+
+
+def diagonal_penalty(
+    features: NDArray[Any], rows: float, slope: Strength, intercept: Strength
+) -> Penalty:
+    """Given strengths multiply means of squares; "auto" is measured, see the docs."""
+    classes = features.shape[1]
+    automatic = INTERCEPT_PULL * classes / rows
+    return Penalty(
+        slope=slope_pull(features, rows, classes) if slope == "auto" else float(slope) / classes,
+        off_diagonal=0.0,
+        intercept=automatic if intercept == "auto" else float(intercept) / classes,
+    )
+
+
+def slope_pull(features: NDArray[Any], rows: float, classes: int) -> float:
+    """The default penalty of the slopes on these features."""
+    mean_square = float(np.mean(np.square(features), dtype=np.float64))
+    return SLOPE_PULL * mean_square * classes / rows
+
+
+def _plus_one(change: Floats) -> Floats:
+    return change + (np.eye(len(change)) if change.ndim == 2 else 1.0)

@@ -1,0 +1,290 @@
+"""The engine of the affine maps: softmax(u + x D + b), fitted by its penalised mean NLL.
+
+u are a row's features (logits or log-probabilities) in units in which D = 0, b = 0 is the start,
+temperature scaling; x are the features as inputs of D. The loss is convex and its penalties pull
+towards the start: the fit is never worse than it in the fitted loss, and strong penalties give it
+back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._arrays import row_tiles
+from calibrant._optimize import Minimum, lbfgs
+from calibrant._threads import one_blas_thread
+from calibrant._types import Floats, Report
+from calibrant._weights import effective_rows, shares
+from calibrant.formulas.affine import LARGE_CLASSES
+
+TILE = 1 << 20  # elements of a tile: large for the matrix products, small for memory
+NARROW_SIZE = 1 << 18  # elements from which on the fit computes in float32, twice as fast
+TOLERANCE = {"float32": 1e-7, "float64": 1e-12}  # float32 does not resolve smaller gains
+# Smaller probabilities count as these: subnormal numbers make products fifty times slower.
+SMALLEST_LOG = {"float32": -34.0, "float64": -300.0}
+EVIDENCE_ROWS = 600  # rows whose pairs tell how much the gradients' entries depend on each other
+EVIDENCE_SHARE = 0.25  # of the penalty that the moments give; best on ten networks, see the docs
+MEAN_NOISE = 1e-5  # of the largest feature: row means below it are float32's rounding error
+NO_EVIDENCE = 1e9  # the penalty where there is nothing but noise
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """What multiplies the sums of squares of D's diagonal, of its other entries and of b.
+
+    None for the other entries: as the data speak for them. ``common`` is for the row of D that
+    reads the mean feature, where it is kept apart.
+    """
+
+    slope: float
+    off_diagonal: float | None
+    intercept: float
+    common: float = 0.0
+
+
+@dataclass(frozen=True)
+class AffineData:
+    """Labelled features, in whose precision the fit computes."""
+
+    features: NDArray[Any]  # (rows, classes)
+    inputs: NDArray[Any]  # (rows, classes), or one column more: the mean feature
+    finite: NDArray[np.bool_] | None  # None where no class is masked
+    labels: NDArray[np.int64]
+    share: Floats  # of each row in the mean; sums to 1
+    rows: float  # how many rows of equal weight tell as much
+
+
+@dataclass(frozen=True)
+class AffineFit:
+    """D (a matrix, or its diagonal alone), b, and how the fit ended."""
+
+    change: Floats
+    intercept: Floats
+    minimum: Minimum
+    nll: float
+    penalty: Penalty
+
+
+class AffineLoss:
+    """The mean NLL as a function of the flat (D, b), D a full matrix or a diagonal."""
+
+    def __init__(self, data: AffineData, full: bool) -> None:
+        self.data, self.full = data, full
+        self.classes, self.depth = data.features.shape[1], data.inputs.shape[1]
+        self.size = self.classes * (self.depth + 1 if full else 2)
+
+    def split(self, flat: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """D and b as views of the flat parameters."""
+        change, intercept = flat[: -self.classes], flat[-self.classes :]
+        return (change.reshape(self.depth, self.classes) if self.full else change), intercept
+
+    def value(self, flat: Floats) -> float:
+        return sum(float(share @ losses) for _, share, losses, _ in self.tiles(flat))
+
+    def gradient(self, flat: Floats) -> tuple[float, Floats]:
+        """The loss and its gradient, flat."""
+        value, slope = 0.0, np.zeros(self.size)
+        for inputs, share, losses, residual in self.tiles(flat):
+            value += float(share @ losses)
+            _weigh(residual, share)
+            self._add_products(slope, inputs, residual)
+        return value, slope
+
+    def fisher(self, flat: Floats) -> Floats:
+        """The mean square of the rows' gradients: the diagonal of the Fisher information."""
+        result = np.zeros(self.size)
+        for inputs, share, _, residual in self.tiles(flat):
+            np.square(residual, out=residual)
+            _weigh(residual, share)
+            self._add_products(result, np.square(inputs), residual)
+        return result
+
+    def _add_products(self, flat: Floats, left: NDArray[Any], right: NDArray[Any]) -> None:
+        change, intercept = self.split(flat)
+        change += left.T @ right if self.full else np.einsum("ij,ij->j", left, right)
+        intercept += right.sum(axis=0)
+
+    def tiles(self, flat: Floats) -> Iterator[tuple[NDArray[Any], Floats, Floats, NDArray[Any]]]:
+        """Inputs, shares, losses, and probabilities minus the one-hot label; of some rows."""
+        data = self.data
+        change, intercept = self.split(flat.astype(data.features.dtype))
+        for rows in row_tiles(data.features, TILE):
+            inputs = data.inputs[rows]
+            scores = inputs @ change if self.full else inputs * change
+            scores += data.features[rows]
+            scores += intercept
+            if data.finite is not None:
+                scores[~data.finite[rows]] = -np.inf
+            losses = _to_residuals(scores, data.labels[rows])
+            yield inputs, data.share[rows], losses, scores
+
+
+def _weigh(residual: NDArray[Any], share: Floats) -> None:
+    residual *= share.astype(residual.dtype)[:, None]
+
+
+def _to_residuals(scores: NDArray[Any], labels: NDArray[np.int64]) -> Floats:
+    """The rows' NLL; the scores become, in place, probabilities minus the one-hot label."""
+    rows = np.arange(len(scores))
+    scores -= scores.max(axis=1, keepdims=True)
+    true = scores[rows, labels]
+    np.maximum(scores, SMALLEST_LOG[scores.dtype.name], out=scores)
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=1, keepdims=True)
+    scores /= total
+    scores[rows, labels] -= 1.0
+    return np.log(total[:, 0], dtype=np.float64) - true
+
+
+def working_precision(elements: int) -> type[np.float32] | type[np.float64]:
+    """In which a fit on so many features computes."""
+    return np.float32 if elements >= NARROW_SIZE else np.float64
+
+
+def fit_affine(
+    features: NDArray[Any],
+    finite: NDArray[np.bool_] | None,
+    labels: NDArray[np.int64],
+    weight: Floats,
+    penalty: Penalty,
+    *,
+    full: bool,
+    centred: bool = False,
+    max_iter: int,
+    report: Report,
+) -> AffineFit:
+    """D and b by L-BFGS from 0. ``centred``: D reads the mean of a row's features apart.
+
+    A row's mean says nothing about its classes, but as a common part of all inputs it gives every
+    column of D another intercept, C times over. Kept apart it has a penalty of its own.
+    """
+    features = features.astype(working_precision(features.size), copy=False)
+    inputs = _mean_apart(features) if centred else features
+    data = AffineData(features, inputs, finite, labels, shares(weight), effective_rows(weight))
+    loss = AffineLoss(data, full)
+    with one_blas_thread(not (full and loss.classes >= LARGE_CLASSES)):
+        fisher = loss.fisher(np.zeros(loss.size))
+        if full and penalty.off_diagonal is None:
+            penalty = replace(penalty, off_diagonal=evidence_penalty(loss, fisher))
+        minimum = _minimise(loss, _pull(loss, penalty), fisher, max_iter, report)
+        nll = loss.value(minimum.x)
+    change, intercept = loss.split(minimum.x)
+    return AffineFit(_mean_joined(change) if centred else change, intercept, minimum, nll, penalty)
+
+
+def row_means(features: NDArray[Any]) -> NDArray[Any]:
+    """Each row's mean feature; 0 where the means of all rows are nothing but rounding error.
+
+    Features made from probabilities are centred: what is left of their means is noise, to which a
+    slope of any size could be fitted.
+    """
+    mean = features.mean(axis=1, keepdims=True)
+    noise = MEAN_NOISE * float(np.abs(features).max(initial=0.0))
+    return np.zeros_like(mean) if float(np.abs(mean).max()) <= noise else mean
+
+
+def _mean_apart(features: NDArray[Any]) -> NDArray[Any]:
+    mean = row_means(features)
+    return np.concatenate([features - mean, mean], axis=1)
+
+
+def _mean_joined(change: Floats) -> Floats:
+    """The matrix that does to features what ``change`` does to their deviations and mean."""
+    deviations, mean = change[:-1], change[-1]
+    return np.asarray(deviations - deviations.mean(axis=0) + mean / len(deviations))
+
+
+def _pull(loss: AffineLoss, penalty: Penalty) -> Floats:
+    """The penalty of every parameter."""
+    pull = np.full(loss.size, penalty.off_diagonal if loss.full else penalty.slope)
+    change, intercept = loss.split(pull)
+    intercept[:] = penalty.intercept
+    if loss.full:
+        change[loss.classes :] = penalty.common
+        np.fill_diagonal(change[: loss.classes], penalty.slope)
+    return pull
+
+
+def _minimise(
+    loss: AffineLoss, pull: Floats, fisher: Floats, max_iter: int, report: Report
+) -> Minimum:
+    """L-BFGS in units of each parameter's own curvature, in which all are about alike."""
+    floor = 1e-6 * fisher.max() + 1e-300  # for classes that no row speaks about
+    unit = 1.0 / np.sqrt(np.maximum(fisher + 2.0 * pull, floor))
+
+    def objective(scaled: Floats) -> tuple[float, Floats]:
+        flat = unit * scaled
+        value, gradient = loss.gradient(flat)
+        pulled = pull * flat
+        value += float(pulled @ flat)
+        gradient += 2.0 * pulled
+        gradient *= unit
+        return value, gradient
+
+    minimum = lbfgs(
+        objective,
+        np.zeros(loss.size),
+        max_iter=max_iter,
+        tolerance=TOLERANCE[loss.data.features.dtype.name],
+        progress=report,
+    )
+    return replace(minimum, x=unit * minimum.x)
+
+
+def evidence_penalty(loss: AffineLoss, fisher: Floats) -> float:
+    """The off-diagonal penalty that the data speak for, by the method of moments.
+
+    Let the entries have the prior N(0, s^2). At the start their gradient g is about F times the
+    entries, F being their Fisher information, plus noise of covariance F / n. So
+    |g|^2 = s^2 |F|^2 + tr F / n, give or take sqrt(2) |F| / n, tells s^2, and the penalty of such
+    a prior is 1 / (2 n s^2). Where g is no larger than noise there is nothing to be found.
+    """
+    start = np.zeros(loss.size)
+    rows = loss.data.rows
+    gradient = _off_diagonal(loss.split(loss.gradient(start)[1])[0])
+    trace = float(_off_diagonal(loss.split(fisher)[0]).sum())
+    squares = _fisher_squares(loss)
+    signal = float(gradient @ gradient) - (trace + math.sqrt(2.0 * squares)) / rows
+    if signal <= 0.0:
+        return NO_EVIDENCE
+    return min(EVIDENCE_SHARE * squares / (2.0 * rows * signal), NO_EVIDENCE)
+
+
+def _off_diagonal(matrix: Floats) -> Floats:
+    classes = matrix.shape[1]
+    return np.asarray(matrix[:classes][~np.eye(classes, dtype=bool)])
+
+
+def _fisher_squares(loss: AffineLoss) -> float:
+    """|F|^2 of the off-diagonal entries: the mean square of the products of two rows' gradients.
+
+    The gradients of rows i and j are outer products x r', whose product over all entries is
+    (x_i . x_j) (r_i . r_j); the diagonal's part goes off. Pairs of chosen rows suffice.
+    """
+    data, classes = loss.data, loss.classes
+    present = np.flatnonzero(data.share)
+    chosen = present[:: max(1, len(present) // EVIDENCE_ROWS)]
+    if len(chosen) < 2:
+        return 0.0
+    sample = AffineData(
+        data.features[chosen],
+        data.inputs[chosen],
+        None if data.finite is None else data.finite[chosen],
+        data.labels[chosen],
+        data.share[chosen],
+        data.rows,
+    )
+    tiles = AffineLoss(sample, loss.full).tiles(np.zeros(loss.size))
+    residual = np.concatenate([tile[3] for tile in tiles])
+    inputs, share = sample.inputs[:, :classes], sample.share
+    both = inputs * residual
+    products = (inputs @ inputs.T) * (residual @ residual.T) - both @ both.T
+    squares = np.square(products, dtype=np.float64)
+    np.fill_diagonal(squares, 0.0)
+    return float(share @ squares @ share) / float(share.sum() ** 2 - share @ share)

@@ -1,0 +1,163 @@
+"""Matrix scaling (Guo et al. 2017) and Dirichlet calibration (Kull et al. 2019), regularised."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, final
+
+from numpy.typing import NDArray
+
+from calibrant._types import InputKind, Progress
+from calibrant.calibrators._base import Fitted, LabelledLogits
+from calibrant.calibrators._parameters import check_counts, check_strength
+from calibrant.calibrators.affine._base import AffineCalibrator
+from calibrant.calibrators.affine._fit import (
+    AffineMethod,
+    Strength,
+    diagonal_penalty,
+    fit_affine_map,
+    slope_pull,
+)
+from calibrant.calibrators.affine._loss import Penalty, row_means
+from calibrant.formulas import Features, LogProbabilities, PlainLogits
+
+
+class FullMatrixCalibrator(AffineCalibrator, ABC):
+    """A full matrix with the penalties of its parts: what matrix and Dirichlet scaling share."""
+
+    def __init__(
+        self,
+        slope_penalty: Strength = "auto",
+        off_diagonal_penalty: Strength = "auto",
+        intercept_penalty: Strength = "auto",
+        max_iter: int = 500,
+        progress: Progress = False,
+        input: InputKind = "logits",  # noqa: A002
+    ) -> None:
+        self.slope_penalty = slope_penalty
+        self.off_diagonal_penalty = off_diagonal_penalty
+        self.intercept_penalty = intercept_penalty
+        self.max_iter = max_iter
+        self.progress = progress
+        self.input = input
+
+    @abstractmethod
+    def _features(self) -> Features:
+        """What the matrix reads."""
+
+    @final
+    def _check_parameters(self) -> None:
+        check_strength("slope_penalty", self.slope_penalty)
+        check_strength("off_diagonal_penalty", self.off_diagonal_penalty)
+        check_strength("intercept_penalty", self.intercept_penalty)
+        check_counts(self, "max_iter")
+
+    @final
+    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+        method = AffineMethod(
+            features=lambda start, rows: self._features(),
+            unit=lambda start: 1.0 / start.temperature,
+            penalty=self._penalty,
+            full=True,
+            centred=self.off_diagonal_penalty == "auto",  # a given one is ODIR to the letter
+        )
+        return fit_affine_map(
+            data,
+            method,
+            max_iter=self.max_iter,
+            title=type(self).__name__,
+            progress=self.progress,
+        )
+
+    def _penalty(self, features: NDArray[Any], rows: float) -> Penalty:
+        classes = features.shape[1]
+        if self.off_diagonal_penalty != "auto":
+            given = float(self.off_diagonal_penalty) / (classes * (classes - 1))
+            diagonal = diagonal_penalty(features, rows, self.slope_penalty, self.intercept_penalty)
+            return replace(diagonal, off_diagonal=given)
+        mean = row_means(features)
+        return replace(
+            diagonal_penalty(features - mean, rows, self.slope_penalty, self.intercept_penalty),
+            off_diagonal=None,
+            common=slope_pull(mean, rows, classes),
+        )
+
+
+class MatrixScaling(FullMatrixCalibrator):
+    """softmax(z W + b): every class reads every logit. Does not preserve accuracy.
+
+    Fitted by the mean NLL from temperature scaling (W = I/T, b = 0). Without penalties its C^2
+    parameters overfit badly for more than a few classes, so three parts are pulled to the start:
+    the diagonal of T W - I, its other entries, and b.
+
+    Parameters
+    ----------
+    slope_penalty : float or "auto", default "auto"
+        What multiplies the mean of the squares of the diagonal of T W - I; 0 frees it. "auto"
+        grows with C / n as in ``VectorScaling``.
+    off_diagonal_penalty : float or "auto", default "auto"
+        The same for the other entries (with ``intercept_penalty`` ODIR of Kull et al. 2019).
+        "auto" is as the data speak against them: where they show nothing but noise, the map stays
+        vector scaling. See the docs.
+    intercept_penalty : float or "auto", default "auto"
+        The same for the intercepts.
+    max_iter : int, default 500
+        The most iterations of L-BFGS.
+    progress : bool or callable, default False
+        True shows a bar on standard error where a fit takes more than a second; a callable is
+        called as ``progress(done, total)``.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are; probabilities are taken as log p minus its row mean.
+
+    Attributes
+    ----------
+    slopes_ : array of shape (classes, classes)
+        W: the entry (c, k) is what class k reads from the logit of class c.
+    intercept_ : array of shape (classes,)
+        The intercepts b.
+    temperature_ : float
+        The temperature from which the fit started.
+
+    References
+    ----------
+    Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern Neural Networks", ICML 2017.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
+    >>> MatrixScaling().fit(data.val_logits, data.val_labels).slopes_.shape
+    (10, 10)
+    """
+
+    def _features(self) -> Features:
+        return PlainLogits()
+
+
+class DirichletCalibration(FullMatrixCalibrator):
+    """softmax(log p W + b): matrix scaling of log-probabilities. Does not preserve accuracy.
+
+    The linear form of Dirichlet calibration: the class posteriors that follow when the predicted
+    probabilities of each true class have a Dirichlet distribution. Log-probabilities do not change
+    when a constant is added to a row of logits, so neither does the result; that is its only
+    difference from ``MatrixScaling``, whose parameters and attributes it shares.
+
+    The paper's ODIR penalises the off-diagonal entries and the intercepts alone: that is
+    ``slope_penalty=0``. Here strengths are per T^2, W being measured in units of the start I/T.
+
+    References
+    ----------
+    Kull et al., "Beyond temperature scaling: Obtaining well-calibrated multi-class probabilities
+    with Dirichlet calibration", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
+    >>> DirichletCalibration().fit(data.val_logits, data.val_labels).slopes_.shape
+    (10, 10)
+    """
+
+    def _features(self) -> Features:
+        return LogProbabilities()

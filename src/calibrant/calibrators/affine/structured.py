@@ -1,0 +1,143 @@
+"""Structured vector and matrix scaling (SVS and SMS of the probmetrics package)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, cast, final
+
+from numpy.typing import NDArray
+
+from calibrant._types import InputKind, Progress
+from calibrant.calibrators._base import Fitted, LabelledLogits
+from calibrant.calibrators._best_temperature import Start
+from calibrant.calibrators._parameters import check_counts
+from calibrant.calibrators.affine._base import AffineCalibrator
+from calibrant.calibrators.affine._fit import AffineMethod, fit_affine_map
+from calibrant.calibrators.affine._loss import Penalty
+from calibrant.formulas import AffineMap, Features, SmoothedLogProbabilities
+
+
+class StructuredCalibrator(AffineCalibrator, ABC):
+    """An affine map of smoothed log-probabilities: what SVS and SMS share."""
+
+    def __init__(
+        self,
+        max_iter: int = 500,
+        progress: Progress = False,
+        input: InputKind = "logits",  # noqa: A002
+    ) -> None:
+        self.max_iter = max_iter
+        self.progress = progress
+        self.input = input
+
+    @property
+    @abstractmethod
+    def _full(self) -> bool:
+        """Whether the slopes are a matrix, or one number per class."""
+
+    @property
+    def smoothing_(self) -> float:
+        """The share e of the uniform distribution in the features."""
+        features = cast("AffineMap", self.formula_).features
+        return cast("SmoothedLogProbabilities", features).smoothing
+
+    @final
+    def _check_parameters(self) -> None:
+        check_counts(self, "max_iter")
+
+    @final
+    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+        method = AffineMethod(_smoothed, lambda start: 1.0, _penalty, self._full)
+        return fit_affine_map(
+            data,
+            method,
+            max_iter=self.max_iter,
+            title=type(self).__name__,
+            progress=self.progress,
+        )
+
+
+def _smoothed(start: Start, rows: float) -> Features:
+    return SmoothedLogProbabilities(start.temperature, 1.0 / (rows + 1.0))
+
+
+def _penalty(features: NDArray[Any], rows: float) -> Penalty:
+    classes = features.shape[1]
+    return Penalty(classes / rows, classes * (classes - 1) / rows, classes / rows)
+
+
+class StructuredVectorScaling(StructuredCalibrator):
+    """softmax(v * u + b) of smoothed log-probabilities u. Does not preserve accuracy.
+
+    The fit starts at softmax(u), smoothed temperature scaling, and never ends worse than it. C
+    counts the finite classes of a row where u is formed.
+
+    Parameters
+    ----------
+    max_iter : int, default 500
+        The most iterations of L-BFGS.
+    progress : bool or callable, default False
+        True shows a bar on standard error where a fit takes more than a second; a callable is
+        called as ``progress(done, total)``.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are; probabilities are taken as log p minus its row mean.
+
+    Attributes
+    ----------
+    slopes_ : array of shape (classes,)
+        The slopes v.
+    intercept_ : array of shape (classes,)
+        The intercepts b.
+    temperature_ : float
+        The temperature T of u.
+    smoothing_ : float
+        The share e of the uniform distribution in u.
+
+    Notes
+    -----
+    u = log((1 - e) softmax(z / T) + e / C), with T of temperature scaling, e = 1 / (n + 1) and n
+    rows to fit on: never below log(e / C), however wrong a single row is. The mean NLL is
+    penalised by C/n |v - 1|^2 and C/n |b|^2, which is the method's definition: there is nothing to
+    choose.
+
+    References
+    ----------
+    SVS of the package probmetrics (Berta, Holzmüller, Jordan and Bach, "Structured Matrix Scaling
+    for Multi-Class Calibration", 2025).
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
+    >>> StructuredVectorScaling().fit(data.val_logits, data.val_labels).slopes_.shape
+    (10,)
+    """
+
+    @property
+    def _full(self) -> bool:
+        return False
+
+
+class StructuredMatrixScaling(StructuredCalibrator):
+    """softmax(u W + b) of smoothed log-probabilities u. Does not preserve accuracy.
+
+    ``StructuredVectorScaling`` with a full matrix, whose off-diagonal entries are penalised by
+    C (C - 1) / n; see there for u, the other penalties, the parameters and attributes. The entry
+    (c, k) of ``slopes_`` is what class k reads from u of class c.
+
+    References
+    ----------
+    SMS of the package probmetrics (Berta, Holzmüller, Jordan and Bach, "Structured Matrix Scaling
+    for Multi-Class Calibration", 2025).
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
+    >>> StructuredMatrixScaling().fit(data.val_logits, data.val_labels).slopes_.shape
+    (10, 10)
+    """
+
+    @property
+    def _full(self) -> bool:
+        return True

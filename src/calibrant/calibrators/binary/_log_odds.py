@@ -1,0 +1,34 @@
+"""What the methods for two classes are fitted on: one log-odds per row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._types import Floats
+from calibrant._weights import as_counts
+from calibrant.calibrators._base import LabelledLogits
+
+
+@dataclass(frozen=True)
+class LogOdds:
+    """Finite log-odds s = z_1 - z_0, whether the label is class 1, weights; maybe no rows."""
+
+    score: Floats
+    hit: NDArray[np.bool_]
+    weight: Floats
+
+    @classmethod
+    def of(cls, data: LabelledLogits) -> LogOdds:
+        """Those of the rows with two finite logits: a masked class says nothing."""
+        used = np.isfinite(data.logits).all(axis=1)
+        score = data.logits[used, 1] - data.logits[used, 0]
+        weight = data.weight[used]
+        return cls(score, data.labels[used] == 1, as_counts(weight) if len(weight) else weight)
+
+    def mean_loss(self, score: Floats) -> float:
+        """The mean NLL of log-odds for these rows."""
+        losses = np.logaddexp(0.0, np.where(self.hit, -score, score))
+        return float(self.weight @ losses / self.weight.sum())

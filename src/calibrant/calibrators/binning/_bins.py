@@ -1,0 +1,80 @@
+"""Bins of a score: where they are cut, and what they hold.
+
+A value lies in the bin whose number is the count of edges strictly below it, so a value equal to
+an edge goes to the lower bin. Only inner edges are kept: the first bin begins at 0, the last ends
+at 1. Equal edges, and an infinite one, make bins that hold nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._types import Floats
+from calibrant._weights import are_counts
+
+
+@dataclass(frozen=True)
+class SortedScores:
+    """Scores in order, each with its place and the weight up to and with it."""
+
+    score: Floats
+    order: NDArray[np.intp]
+    mass: Floats
+
+    @classmethod
+    def of(cls, score: Floats, weight: Floats) -> SortedScores:
+        order = np.argsort(score)
+        return cls(score[order], order, np.cumsum(weight[order]))
+
+    def edges(self, cuts: Floats) -> Floats:
+        """The edges at given masses: halfway between the last score before and the first after.
+
+        A cut inside a row's own weight is an edge at its score, as if the row stood there often.
+        """
+        last = np.searchsorted(self.mass, cuts, side="left")
+        first = np.searchsorted(self.mass, cuts, side="right")
+        end = len(self.score) - 1
+        before, after = self.score[np.minimum(last, end)], self.score[np.minimum(first, end)]
+        return np.asarray(before + 0.5 * (after - before))
+
+    def sums(self, edges: Floats, values: Floats) -> Floats:
+        """The sum in each bin of values that are in the scores' own (unsorted) order."""
+        running = np.append(0.0, np.cumsum(values[self.order]))
+        inner = np.searchsorted(self.score, edges, side="right")
+        return np.diff(running[np.concatenate([[0], inner, [len(self.score)]])])
+
+
+def equal_mass_cuts(weight: Floats, bins: int) -> Floats:
+    """The masses at which to cut into bins of equal mass; fewer bins than asked for few rows.
+
+    Whole weights count rows, and the sizes then differ by at most one, the larger bins first.
+    """
+    total = float(weight.sum())
+    bins = max(1, min(bins, round(total)))
+    index = np.arange(1, bins)
+    if are_counts(weight):
+        size, larger = divmod(total, bins)
+        return np.asarray(index * size + np.minimum(index, larger))
+    return np.asarray(index * (total / bins), np.float64)
+
+
+def midpoints(edges: Floats) -> Floats:
+    """The middle of each bin between 0, the edges and 1."""
+    bounds = np.concatenate([[0.0], np.clip(edges, 0.0, 1.0), [1.0]])
+    return np.asarray(0.5 * (bounds[:-1] + bounds[1:]))
+
+
+def bin_means(scores: SortedScores, edges: Floats, values: Floats, weight: Floats) -> Floats:
+    """The weighted mean in each bin; the bin's midpoint where it is empty."""
+    mass = scores.sums(edges, weight)
+    total = scores.sums(edges, weight * values)
+    means = np.divide(total, mass, out=midpoints(edges), where=mass > 0.0)
+    return np.clip(means, 0.0, 1.0)  # of rounding error
+
+
+def padded(edges: Floats, bins: int) -> Floats:
+    """As many edges as so many bins need, the missing ones at infinity."""
+    return np.append(edges, np.full(bins - 1 - len(edges), np.inf))

@@ -1,0 +1,199 @@
+"""BBQ: Bayesian binning into quantiles, per class (Naeini, Cooper and Hauskrecht 2015)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from calibrant._fit_info import EXACT, FitInfo
+from calibrant._progress import reporter
+from calibrant._types import Floats, InputKind, Progress
+from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns, Column
+from calibrant.calibrators._parameters import check_positive
+from calibrant.calibrators.binning._bins import SortedScores, equal_mass_cuts
+from calibrant.formulas import ColumnMap, Steps
+
+SPREAD = 10.0  # models have between n^(1/3) / 10 and 10 n^(1/3) bins (the paper's C)
+RESOLUTION = 1e-3  # of the square root of a rate: finer than its error for any n below 250,000
+NEGLIGIBLE = 1e-4  # models with a smaller share of the best one's evidence are left out
+
+
+class BayesianBinning(LogitCalibrator):
+    """Histograms of many sizes, averaged by their evidence. Does not preserve accuracy.
+
+    Parameters
+    ----------
+    prior_strength : float, default 2
+        Pseudo-rows of the prior, shared by the bins of a model.
+    normalize : bool, default True
+        Add 1e-9 p, which breaks ties, and divide by the row sum; False gives the averaged rates.
+    progress : bool or callable, default False
+        True shows a bar on standard error where a fit takes more than a second; a callable is
+        called as ``progress(done, total)``.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are.
+
+    Notes
+    -----
+    For every class, each number of bins B from n^(1/3) / 10 to 10 n^(1/3) is a model: bins of equal
+    mass of p_c, each with its own rate of labels c, whose prior is a beta distribution around the
+    bin's midpoint with ``prior_strength`` / B pseudo-rows. A model counts by its marginal
+    likelihood (the paper's BDeu score); the calibrated value is the mean of the models' posterior
+    rates. Models with less than 1e-4 of the best one's evidence are left out. A class absent from
+    the labels needs nothing special: its rates are small.
+
+    References
+    ----------
+    Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian
+    Binning", AAAI 2015.
+
+    Examples
+    --------
+    >>> logits = [[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 2.0]] * 20
+    >>> bbq = BayesianBinning().fit(logits, [0, 0, 1, 1] * 20)
+    >>> bbq.predict_proba([[1.5, 0.0]]).round(2)
+    array([[0.98, 0.02]])
+    """
+
+    _gives = ColumnMap
+
+    def __init__(
+        self,
+        prior_strength: float = 2.0,
+        normalize: bool = True,
+        progress: Progress = False,
+        input: InputKind = "logits",  # noqa: A002
+    ) -> None:
+        self.prior_strength = prior_strength
+        self.normalize = normalize
+        self.progress = progress
+        self.input = input
+
+    def _will_keep_arg_max(self) -> bool:
+        return False
+
+    def _check_parameters(self) -> None:
+        check_positive("prior_strength", self.prior_strength)
+
+    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+        columns = ClassColumns.from_logits(data)
+        with reporter(f"fitting {type(self).__name__}", self.progress) as report:
+            sizes = _ModelSizes.of(columns.weight)
+            fits = columns.fit_each(
+                lambda column: _fit_column(column, sizes, self.prior_strength), report
+            )
+        steps = Steps.join(fits)
+        formula = ColumnMap(
+            steps,
+            data.n_classes,
+            temperature=1.0,
+            sigmoids=None,
+            kept=None,
+            tie_break=TIE_BREAK if self.normalize else 0.0,
+            normalize=self.normalize,
+            keep_arg_max=False,
+        )
+        details = {"bins": len(steps.levels), "absent_classes": columns.absent_classes}
+        return formula, FitInfo(True, EXACT, details=details)
+
+
+@dataclass(frozen=True)
+class _ModelSizes:
+    """Where the models of one weighted sample are cut, one model after the other."""
+
+    rows: int
+    first: NDArray[np.intp]  # the first bin of each model
+    last: NDArray[np.intp]
+    bins: Floats  # how many bins the model of each bin has
+    cuts: Floats  # the mass at the upper end of each bin
+
+    @classmethod
+    def of(cls, weight: Floats) -> _ModelSizes:
+        total = float(weight.sum())
+        root = np.cbrt(total)
+        fewest = max(1, int(root / SPREAD))
+        most = max(fewest, min(int(np.ceil(root * SPREAD)), round(total)))
+        sizes = np.arange(fewest, most + 1)
+        ends = np.cumsum(sizes)
+        cuts = [np.append(equal_mass_cuts(weight, int(size)), total) for size in sizes]
+        bins = np.repeat(sizes, sizes).astype(np.float64)
+        return cls(len(weight), ends - sizes, ends - 1, bins, np.concatenate(cuts))
+
+
+def _fit_column(column: Column, sizes: _ModelSizes, strength: float) -> tuple[Floats, Floats]:
+    """The edges and the rates between them of the averaged models."""
+    if len(column.score) == 0:
+        return np.empty(0), np.zeros(1)
+    if len(column.score) != sizes.rows:  # some rows mask this class
+        sizes = _ModelSizes.of(column.weight)
+    scores = SortedScores.of(column.score, column.weight)
+    upper = scores.edges(sizes.cuts)
+    upper[sizes.last] = 1.0
+    place = np.searchsorted(scores.score, upper, side="right")
+    place[sizes.last] = len(column.score)
+    mass = np.append(0.0, scores.mass)[place]
+    hits = np.append(0.0, np.cumsum((column.weight * column.hit)[scores.order]))[place]
+    count, hit = _steps(mass, sizes.first), _steps(hits, sizes.first)
+    middle = np.clip(upper - 0.5 * _steps(upper, sizes.first), 1e-12, 1.0 - 1e-12)
+    prior = strength / sizes.bins
+    evidence = _log_evidence(prior, middle, hit, count - hit)
+    log_share = np.add.reduceat(evidence, sizes.first)
+    return _average(upper, (hit + prior * middle) / (count + prior), log_share, sizes)
+
+
+def _steps(values: Floats, first: NDArray[np.intp]) -> Floats:
+    """The increase over each bin of values at the bins' upper ends; each model begins at 0."""
+    before = np.append(0.0, values[:-1])
+    before[first] = 0.0
+    return np.asarray(values - before)
+
+
+def _log_evidence(prior: Floats, middle: Floats, hits: Floats, misses: Floats) -> Floats:
+    """The log marginal likelihood of each bin: beta-binomial with pseudo-rows at the midpoint."""
+    result = -_log_rising(prior, hits + misses)
+    result += _log_rising(prior * middle, hits)
+    result += _log_rising(prior * (1.0 - middle), misses)
+    return result
+
+
+def _log_rising(start: Floats, count: Floats) -> Floats:
+    """log Gamma(start + count) / Gamma(start); most bins of a rare class have no hits."""
+    result = np.zeros_like(start)
+    some = np.flatnonzero(count > 0.0)
+    result[some] = gammaln(start[some] + count[some]) - gammaln(start[some])
+    return result
+
+
+def _average(
+    upper: Floats, rates: Floats, log_share: Floats, sizes: _ModelSizes
+) -> tuple[Floats, Floats]:
+    """The mean of the models' step functions: all their jumps, sorted and added up."""
+    share = np.exp(log_share - log_share.max())
+    share[share < NEGLIGIBLE] = 0.0
+    weights = np.repeat(share / share.sum(), sizes.last - sizes.first + 1)
+    weighted = weights * rates
+    jump = np.append(weighted[1:], 0.0) - weighted
+    inner = weights > 0.0
+    inner[sizes.last] = False
+    at = np.flatnonzero(inner)
+    at = at[np.argsort(upper[at])]
+    edges = upper[at]
+    level = weighted[sizes.first].sum() + np.append(0.0, np.cumsum(jump[at]))
+    reached = np.append(np.diff(edges) > 0.0, True)[: len(edges)]  # not those of width 0
+    steps = np.append(level[:1], level[1:][reached])
+    return _simplified(edges[reached], np.clip(steps, 0.0, 1.0))
+
+
+def _simplified(edges: Floats, level: Floats) -> tuple[Floats, Floats]:
+    """Neighbouring steps joined where they differ by less than the resolution.
+
+    The square root of a rate has the same sampling error everywhere, 1 / (2 sqrt(n)).
+    """
+    group = np.floor(np.sqrt(level) / RESOLUTION)
+    new = group[1:] != group[:-1]
+    owner = np.append(0, np.cumsum(new))
+    return edges[new], np.bincount(owner, level) / np.bincount(owner)

@@ -1,0 +1,5 @@
+"""One increasing function of all logits: it bends the scale of the scores and keeps the arg max."""
+
+from calibrant.calibrators.increasing.diag import DiagonalOrderPreserving
+
+__all__ = ["DiagonalOrderPreserving"]

@@ -1,0 +1,242 @@
+"""The fit of DIAG: full-batch L-BFGS whose cost per iteration does not grow with the classes.
+
+m has one variable, so an even grid of nodes t_k holds all of it. Between nodes exp(m) is
+interpolated, in the form exp(m(z) - z/T), which is flat near the start: for z between t_k and
+t_k+1, u cells to the right of t_k, with cells of width h,
+
+    exp(m(z)) = (1 - u) exp(u h / T) exp(m_k) + u exp((u - 1) h / T) exp(m_k+1),
+
+positive always and exact for temperature scaling. A row's sum over its classes is then its row of
+a fixed matrix, made once, times exp(m_k): two products with it are a loss and a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from calibrant._arrays import row_tiles
+from calibrant._optimize import Minimum, lbfgs
+from calibrant._types import Floats, Report
+from calibrant._weights import shares
+from calibrant.calibrators import _network as network
+from calibrant.calibrators.increasing._quadrature import Rule, growth, output_for
+
+STEP = 0.1  # of the grid, in units of the temperature
+FEWEST_CELLS, MOST_CELLS = 64, 1024
+WIDEST = 600.0  # widest range of logits, in units of T, whose exponentials are numbers
+NEGLIGIBLE = 40.0  # so many T below all tops, a class without a label weighs nothing
+TINY = 1e-300
+SPARSE = 4  # a sparse matrix wins where rows have fewer than nodes / SPARSE entries
+MEMORY = 20
+TOLERANCE = 1e-8
+SPRINT = 60  # iterations after which the best start shows
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The evenly spaced nodes."""
+
+    low: float
+    high: float
+    cells: int
+
+    @property
+    def nodes(self) -> Floats:
+        return np.linspace(self.low, self.high, self.cells + 1)
+
+    @property
+    def step(self) -> float:
+        return (self.high - self.low) / self.cells
+
+    def place(self, logits: Floats) -> tuple[NDArray[np.intp], Floats]:
+        """The cell of each logit and how far it lies in it (0 to 1); the ends take the rest."""
+        position = np.clip((logits - self.low) / self.step, 0.0, self.cells)
+        cell = np.minimum(position.astype(np.intp), self.cells - 1)
+        return cell, position - cell
+
+
+def make_grid(logits: Floats, labels: NDArray[np.int64], temperature: float) -> Grid | None:
+    """Nodes over all logits that matter; None where they span nothing, or too much."""
+    tops = logits.max(axis=1)
+    true = logits[np.arange(len(labels)), labels]
+    lowest = float(np.min(logits, where=np.isfinite(logits), initial=np.inf))
+    low = max(lowest, min(float(tops.min()) - NEGLIGIBLE * temperature, float(true.min())))
+    high = float(tops.max())
+    width = (high - low) / temperature
+    if not 0.0 < width <= WIDEST:
+        return None
+    cells = int(np.clip(np.ceil(width / STEP), FEWEST_CELLS, MOST_CELLS))
+    return Grid(low, high, cells)
+
+
+class GridLoss:
+    """The mean NLL as a function of m at the nodes."""
+
+    def __init__(
+        self,
+        logits: Floats,
+        labels: NDArray[np.int64],
+        weight: Floats,
+        grid: Grid,
+        temperature: float,
+    ) -> None:
+        self.share = shares(weight)
+        self.size = grid.cells + 1
+        self.sums = _sum_matrix(logits, grid, temperature)
+        cell, fraction = grid.place(logits[np.arange(len(labels)), labels])
+        self.label_cell = cell
+        self.label_left, self.label_right = _weights(fraction, grid.step / temperature)
+
+    def __call__(self, m: Floats) -> tuple[float, Floats]:
+        """The loss and its gradient.
+
+        Sums that underflow are raised to a tiny number, which overstates the loss: such an m is
+        avoided. The label's own value is formed without exponentials that could.
+        """
+        peak = m.max()
+        powers = np.exp(m - peak)
+        totals = np.maximum(self.sums @ powers, TINY)
+        left, right = m[self.label_cell], m[self.label_cell + 1]
+        rise = self.label_right * np.exp(np.minimum(right - left, 700.0))
+        label = self.label_left + rise
+        losses = np.log(totals) + peak - left - np.log(label)
+        gradient = ((self.share / totals) @ self.sums) * powers
+        upper = self.share * rise / label
+        gradient -= np.bincount(self.label_cell, self.share - upper, minlength=self.size)
+        gradient -= np.bincount(self.label_cell + 1, upper, minlength=self.size)
+        return float(self.share @ losses), gradient
+
+
+def _weights(fraction: Floats, step: float) -> tuple[Floats, Floats]:
+    """What the nodes left and right of a logit contribute to its exp(m)."""
+    return (1.0 - fraction) * np.exp(fraction * step), fraction * np.exp((fraction - 1.0) * step)
+
+
+def _sum_matrix(logits: Floats, grid: Grid, temperature: float) -> Any:
+    """(rows, nodes): dense, or sparse where a row has few classes beside the nodes."""
+    rows, classes = logits.shape
+    nodes = grid.cells + 1
+    sparse = 2 * classes * SPARSE < nodes
+    parts: list[Any] = []
+    dense = np.empty((0, 0) if sparse else (rows, nodes))
+    for tile in row_tiles(logits):
+        finite = np.isfinite(logits[tile])
+        cell, fraction = grid.place(logits[tile][finite])
+        left, right = _weights(fraction, grid.step / temperature)
+        row = np.repeat(np.arange(len(finite)), finite.sum(axis=1))
+        if sparse:
+            parts.append((row + tile.start, cell, left, right))
+            continue
+        place = row * nodes + cell
+        length = len(finite) * nodes
+        sums = np.bincount(place, left, minlength=length)
+        sums += np.bincount(place + 1, right, minlength=length)
+        dense[tile] = sums.reshape(-1, nodes)
+    if not sparse:
+        return dense
+    row, cell, left, right = (np.concatenate(part) for part in zip(*parts, strict=True))
+    entries = np.concatenate([left, right])
+    where = (np.concatenate([row, row]), np.concatenate([cell, cell + 1]))
+    return csr_array((entries, where), shape=(rows, nodes))
+
+
+class NetworkLoss:
+    """The loss as a function of the network's flat weights, with a penalty on its kernels."""
+
+    def __init__(
+        self,
+        loss: GridLoss,
+        rule: Rule,
+        hidden: Sequence[int],
+        penalty: float = 0.0,
+        centre: float = 0.0,
+        spread: float = 1.0,
+    ) -> None:
+        self.loss, self.rule = loss, rule
+        self.sizes = network.layer_sizes(1, hidden)
+        self.penalty = np.where(network.kernel_mask(self.sizes), penalty, 0.0)
+        self.inputs = ((rule.points - centre) / spread)[:, None]
+
+    def __call__(self, flat: Floats) -> tuple[float, Floats]:
+        weights = network.unflatten(flat, self.sizes)
+        with np.errstate(all="ignore"):  # what is not finite, the optimiser steps back from
+            raw, layers = network.forward_all(weights, self.inputs)
+            values, slope = growth(raw)
+            value, by_node = self.loss(self.rule.integrate(values))
+            signal = self.rule.pull_back(by_node) * slope
+            gradient = network.gradient(weights, layers, signal)
+        pulled = self.penalty * flat
+        return value + 0.5 * float(pulled @ flat), gradient + pulled
+
+
+@dataclass(frozen=True)
+class DiagStart:
+    """What the starts share: the inputs' standardisation and where the network may bend."""
+
+    centre: float
+    spread: float
+    bends: Floats  # quantiles of the logits that matter, standardised
+    temperature: float
+
+    def draw(self, sizes: Sequence[tuple[int, int]], rng: np.random.Generator) -> Floats:
+        """Weights whose m is temperature scaling, with hidden units ready to bend it."""
+        weights = network.glorot(sizes, rng)
+        width = len(weights[1])
+        sign = np.where(rng.permutation(width) % 2, 1.0, -1.0)
+        weights[0][0] = sign * rng.uniform(0.5, 1.5, width)
+        places = np.quantile(self.bends, (rng.permutation(width) + 0.5) / width)
+        weights[1][:] = -weights[0][0] * places
+        weights[-2][:] = 0.0
+        weights[-1][:] = output_for(1.0 / self.temperature)
+        return network.flatten(weights)
+
+
+def make_start(logits: Floats, labels: NDArray[np.int64], temperature: float) -> DiagStart:
+    """From the logits that decide: of each row the largest two and the label's."""
+    true = logits[np.arange(len(labels)), labels]
+    largest = np.partition(logits, -2, axis=1)[:, -2:].ravel()
+    deciding = np.concatenate([largest[np.isfinite(largest)], true])
+    centre, spread = float(deciding.mean()), float(deciding.std())
+    spread = max(spread, 1e-3 * temperature)
+    return DiagStart(centre, spread, (deciding - centre) / spread, temperature)
+
+
+def fit_network(
+    objective: NetworkLoss,
+    start: DiagStart,
+    *,
+    starts: int,
+    max_iter: int,
+    rng: np.random.Generator,
+    report: Report,
+) -> tuple[network.Weights, Minimum]:
+    """The weights for raw logits, and how the fit ended.
+
+    Of several starts, each run for a sprint, the best one goes on to the end.
+    """
+    whole = starts * SPRINT + max_iter
+
+    def run(begin: Floats, allowed: int, done: int) -> Minimum:
+        return lbfgs(
+            objective,
+            begin,
+            max_iter=allowed,
+            tolerance=TOLERANCE,
+            memory=MEMORY,
+            progress=lambda now, _: report(done + now, whole),
+        )
+
+    sprints = [run(start.draw(objective.sizes, rng), SPRINT, i * SPRINT) for i in range(starts)]
+    best = min(sprints, key=lambda sprint: sprint.value)
+    if np.isfinite(best.value):
+        best = run(best.x, max_iter, starts * SPRINT)
+    weights = network.unflatten(best.x.copy(), objective.sizes)
+    weights[1] -= weights[0][0] * (start.centre / start.spread)
+    weights[0] /= start.spread
+    return weights, best

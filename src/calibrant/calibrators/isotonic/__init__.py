@@ -1,0 +1,7 @@
+"""Increasing functions of probabilities: isotonic regression, and a spline of the top label."""
+
+from calibrant.calibrators.isotonic.multi_class import MultiClassIsotonic
+from calibrant.calibrators.isotonic.one_vs_all import IsotonicOneVsAll, IsotonicOneVsAllTS
+from calibrant.calibrators.isotonic.spline import SplineCalibration
+
+__all__ = ["IsotonicOneVsAll", "IsotonicOneVsAllTS", "MultiClassIsotonic", "SplineCalibration"]

@@ -1,0 +1,86 @@
+"""IRM: multi-class isotonic regression with one function for all classes (Zhang et al. 2020)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant._fit_info import EXACT, FitInfo
+from calibrant._types import Floats, InputKind
+from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns
+from calibrant.calibrators.isotonic._regression import isotonic_steps
+from calibrant.formulas import ColumnMap, Lines
+
+
+class MultiClassIsotonic(LogitCalibrator):
+    """One increasing function f of every class' probability. Preserves accuracy.
+
+    Parameters
+    ----------
+    normalize : bool, default True
+        Divide each row by its sum; False gives the authors' values, which sum to anything.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are.
+
+    Notes
+    -----
+    f is the isotonic regression of "the label is c" on p_c, all classes pooled; the value of class
+    c is f(p_c) + 1e-9 p_c. All is computed in float64; where rounding to the array's own float
+    still makes another class reach the arg max of the logits, that class is lowered to the float
+    below.
+
+    References
+    ----------
+    Zhang, Kailkhura and Han, "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty
+    Calibration in Deep Learning", ICML 2020.
+
+    Examples
+    --------
+    >>> logits = [[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]
+    >>> MultiClassIsotonic().fit(logits, [0, 1, 0, 1]).predict_proba([[1.5, 0.0]]).round(3)
+    array([[0.789, 0.211]])
+    """
+
+    _gives = ColumnMap
+
+    def __init__(
+        self,
+        normalize: bool = True,
+        input: InputKind = "logits",  # noqa: A002
+    ) -> None:
+        self.normalize = normalize
+        self.input = input
+
+    def _will_keep_arg_max(self) -> bool:
+        return True
+
+    def _check_parameters(self) -> None:
+        """Any will do."""
+
+    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+        columns = ClassColumns.from_logits(data)
+        line = Lines.join([_fit_pooled(columns)])
+        formula = ColumnMap(
+            line,
+            data.n_classes,
+            temperature=1.0,
+            sigmoids=None,
+            kept=None,
+            tie_break=TIE_BREAK,
+            normalize=self.normalize,
+            keep_arg_max=True,
+        )
+        details = {"points": len(line.x), "absent_classes": columns.absent_classes}
+        return formula, FitInfo(True, EXACT, loss="brier", details=details)
+
+
+def _fit_pooled(columns: ClassColumns) -> tuple[Floats, Floats]:
+    """The isotonic regression over the entries of all classes."""
+    label_probs = columns.probs[columns.labels, np.arange(len(columns.labels))]
+    uniform = bool(np.all(columns.weight == columns.weight[0]))
+    seen = slice(None) if columns.masked is None else ~columns.masked.ravel()
+    score = columns.probs.ravel()[seen]
+    if uniform:
+        return isotonic_steps(score, None, label_probs, None)
+    weight = np.tile(columns.weight, len(columns))[seen]
+    return isotonic_steps(score, weight, label_probs, columns.weight)

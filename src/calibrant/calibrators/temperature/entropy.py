@@ -1,0 +1,84 @@
+"""Entropy-based temperature scaling (HTS, Balanya, Maronas and Ramos 2024)."""
+
+from __future__ import annotations
+
+from calibrant._types import InputKind, Progress, RandomState
+from calibrant.calibrators._base import Fitted, ProfileCalibrator
+from calibrant.calibrators.temperature._adaptive import DEFAULT_LOSS, fit_anchored
+from calibrant.calibrators.temperature._checks import check_adaptive
+from calibrant.formulas import LogEntropy, NetworkTemperature
+from calibrant.profile import TemperatureProfile
+
+SMALLEST_ENTROPY = 1e-6  # of log(classes): below it a row is certain, and its logarithm runs off
+
+
+class EntropyTemperatureScaling(ProfileCalibrator):
+    """log T linear in the log of a prediction's entropy. Preserves accuracy.
+
+    Two parameters, so it is robust with little data. The entropy is that of softmax(z) over the
+    logarithm of the number of finite classes.
+
+    Parameters
+    ----------
+    loss : {"mixed", "nll", "brier"}, default "mixed"
+        What is minimised; "mixed" is Brier + 0.2 NLL.
+    penalty : float or "auto", default "auto"
+        The pull towards temperature scaling, as a number of rows; "auto" chooses it by the
+        leave-one-out loss.
+    random_state : int, numpy.random.Generator or None, default None
+        Where the fit starts; None is the seed 0, so that it can be repeated.
+    progress : bool or callable, default False
+        True shows a bar on standard error where a fit takes more than a second; a callable is
+        called as ``progress(done, total)``.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are; probabilities are taken as log p minus its row mean.
+
+    References
+    ----------
+    Balanya, Maronas and Ramos, "Adaptive temperature scaling for robust calibration of deep neural
+    networks", Neural Computing and Applications 2024.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
+    >>> hts = EntropyTemperatureScaling().fit(data.val_logits[:500], data.val_labels[:500])
+    >>> hts.temperature(data.test_logits[:2]).shape
+    (2,)
+    """
+
+    _gives = NetworkTemperature
+
+    def __init__(
+        self,
+        loss: str = DEFAULT_LOSS,
+        penalty: float | str = "auto",
+        random_state: RandomState = None,
+        progress: Progress = False,
+        input: InputKind = "logits",  # noqa: A002
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.random_state = random_state
+        self.progress = progress
+        self.input = input
+
+    def _will_keep_arg_max(self) -> bool:
+        return True
+
+    def _check_parameters(self) -> None:
+        check_adaptive(self.loss, self.penalty)
+
+    def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
+        return fit_anchored(
+            profile,
+            lambda best: LogEntropy(SMALLEST_ENTROPY),
+            hidden=(),
+            loss=self.loss,
+            penalty=self.penalty,
+            members=1,
+            random_state=self.random_state,
+            clip=None,
+            title=type(self).__name__,
+            progress=self.progress,
+        )

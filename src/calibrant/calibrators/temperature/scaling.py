@@ -1,0 +1,82 @@
+"""Temperature scaling (Guo et al. 2017)."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+from calibrant._fit_info import FitInfo
+from calibrant._losses import LOSSES, ProfileLoss
+from calibrant._types import InputKind
+from calibrant.calibrators._base import Fitted, ProfileCalibrator
+from calibrant.calibrators._best_temperature import (
+    TEMPERATURE_BOUNDS,
+    best_temperature,
+)
+from calibrant.calibrators._parameters import check_bounds, check_choice
+from calibrant.formulas import ConstantTemperature
+from calibrant.profile import TemperatureProfile
+
+
+class TemperatureScaling(ProfileCalibrator):
+    """softmax(z / T) with one temperature for all rows. Preserves accuracy.
+
+    Parameters
+    ----------
+    loss : {"nll", "brier", "mixed"}, default "nll"
+        What T minimises. The NLL is convex in 1/T: its minimiser is exact, by a bracketed root.
+    bounds : tuple of two floats, default (0.01, 10000)
+        The smallest and the largest temperature allowed; ending at one is a warning.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are; probabilities are taken as log p minus its row mean.
+
+    Attributes
+    ----------
+    temperature_ : float
+        The fitted T.
+
+    References
+    ----------
+    Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern Neural Networks", ICML 2017.
+
+    Examples
+    --------
+    >>> ts = TemperatureScaling().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
+    >>> round(ts.temperature_, 2)
+    12.37
+    """
+
+    _gives = ConstantTemperature
+
+    def __init__(
+        self,
+        loss: str = "nll",
+        bounds: tuple[float, float] = TEMPERATURE_BOUNDS,
+        input: InputKind = "logits",  # noqa: A002
+    ) -> None:
+        self.loss = loss
+        self.bounds = bounds
+        self.input = input
+
+    @property
+    def temperature_(self) -> float:
+        """The fitted temperature."""
+        return cast("ConstantTemperature", self.formula_).value
+
+    def _will_keep_arg_max(self) -> bool:
+        return True
+
+    def _check_parameters(self) -> None:
+        check_choice("loss", self.loss, sorted(LOSSES))
+        check_bounds("bounds", self.bounds)
+
+    def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
+        result = best_temperature(profile, self.loss, self.bounds)
+        problem = ProfileLoss(profile, self.loss)
+        return ConstantTemperature(result.x), FitInfo(
+            result.converged,
+            result.message,
+            loss=self.loss,
+            before=problem.mean(0.0),
+            after=problem.mean(-math.log(result.x)),
+        )

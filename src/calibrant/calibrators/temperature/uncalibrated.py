@@ -1,0 +1,45 @@
+"""No calibration: the baseline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calibrant._fit_info import FitInfo
+from calibrant._types import InputKind
+from calibrant.calibrators._base import Fitted, ProfileCalibrator
+from calibrant.formulas import ConstantTemperature
+from calibrant.profile import TemperatureProfile
+
+
+class Uncalibrated(ProfileCalibrator):
+    """softmax(z), as the classifier gives it ("Base" in the paper). Preserves accuracy.
+
+    Parameters
+    ----------
+    input : {"logits", "probs"}, default "logits"
+        What the scores are; probabilities are taken as log p minus its row mean.
+
+    Examples
+    --------
+    >>> Uncalibrated().fit([[1.0, 0.0]], [0]).predict_proba([[0.0, 0.0]])
+    array([[0.5, 0.5]])
+    """
+
+    _gives = ConstantTemperature
+
+    def __init__(self, input: InputKind = "logits") -> None:  # noqa: A002
+        self.input = input
+
+    def _will_keep_arg_max(self) -> bool:
+        return True
+
+    def _check_parameters(self) -> None:
+        """There are none."""
+
+    def _profile(self, scores: Any, labels: Any, sample_weight: Any) -> TemperatureProfile:
+        """One pass, for its checks alone: there is nothing to fit."""
+        profile = TemperatureProfile()
+        return profile.update(scores, labels, sample_weight=sample_weight, input=self.input)
+
+    def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
+        return ConstantTemperature(1.0), FitInfo(True, "nothing to fit")

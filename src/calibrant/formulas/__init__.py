@@ -1,0 +1,73 @@
+"""Formulas: what a fitted calibrator computes, as frozen data that any way of computing reads.
+
+A calibrator's ``fit`` gives a formula (``calibrator.formula_``); ``predict_proba`` evaluates it in
+NumPy or any other array namespace, ``calibrant.torch`` and ``calibrant.onnx`` read the same data,
+and a saved calibrator is its formula. A formula holds everything that its output depends on, so a
+file means the same in every release; it checks its own invariants where it is made.
+
+>>> import numpy as np
+>>> from calibrant._ops import NUMPY
+>>> halved = ConstantTemperature(2.0)
+>>> halved.probabilities(np.array([[2.0, 0.0]]), NUMPY).round(3)
+array([[0.731, 0.269]])
+"""
+
+from calibrant._curves import Curves, Lines, Steps
+from calibrant._ops import Ops
+from calibrant._parts import Part
+from calibrant.formulas._base import Formula, LogitMap, TemperatureFormula
+from calibrant.formulas.affine import (
+    AffineMap,
+    Features,
+    LogProbabilities,
+    PlainLogits,
+    SmoothedLogProbabilities,
+)
+from calibrant.formulas.chain import Chain
+from calibrant.formulas.columns import ClassSigmoids, ColumnMap
+from calibrant.formulas.increasing import IncreasingTable, QuadratureMap
+from calibrant.formulas.reading import LogEntropy, LogGaps, Margin, Reading, TopLogits
+from calibrant.formulas.temperature import (
+    AbsoluteLink,
+    ConstantTemperature,
+    ExponentialLink,
+    Link,
+    Mixture,
+    NetworkTemperature,
+)
+from calibrant.formulas.top_label import TopLabelMap
+from calibrant.formulas.two_class import TwoClassMap
+
+__all__ = [
+    "AbsoluteLink",
+    "AffineMap",
+    "Chain",
+    "ClassSigmoids",
+    "ColumnMap",
+    "ConstantTemperature",
+    "Curves",
+    "ExponentialLink",
+    "Features",
+    "Formula",
+    "IncreasingTable",
+    "Lines",
+    "Link",
+    "LogEntropy",
+    "LogGaps",
+    "LogProbabilities",
+    "LogitMap",
+    "Margin",
+    "Mixture",
+    "NetworkTemperature",
+    "Ops",
+    "Part",
+    "PlainLogits",
+    "QuadratureMap",
+    "Reading",
+    "SmoothedLogProbabilities",
+    "Steps",
+    "TemperatureFormula",
+    "TopLabelMap",
+    "TopLogits",
+    "TwoClassMap",
+]

@@ -1,0 +1,133 @@
+"""Affine maps of functions of the logits."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from calibrant._ops import Ops
+from calibrant._parts import Part, checked_array, checked_number, checked_part, require
+from calibrant._rows import log_softmax, softmax, uniform
+from calibrant._types import Array, Floats
+from calibrant.formulas._base import LogitMap
+
+LARGE_CLASSES = 256  # from here on matrix products are large enough for threads
+
+
+class Features(Part, ABC):
+    """What an affine map reads: as many numbers per row as there are classes."""
+
+    @abstractmethod
+    def read(self, logits: Array, masked: Array, ops: Ops) -> Array:
+        """Functions of bounded logits; their values for masked classes do not matter."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlainLogits(Features):
+    """The logits themselves."""
+
+    kind: ClassVar[str] = "plain-logits"
+
+    def read(self, logits: Array, masked: Array, ops: Ops) -> Array:
+        return logits
+
+
+@dataclass(frozen=True, eq=False)
+class LogProbabilities(Features):
+    """log softmax(z)."""
+
+    kind: ClassVar[str] = "log-probabilities"
+
+    def read(self, logits: Array, masked: Array, ops: Ops) -> Array:
+        return log_softmax(logits, 1.0, ops)
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedLogProbabilities(Features):
+    """log((1 - e) softmax(z / T) + e / C), C being the classes that are not masked."""
+
+    kind: ClassVar[str] = "smoothed-log-probabilities"
+
+    temperature: float
+    smoothing: float
+
+    def __post_init__(self) -> None:
+        checked_number(self, "temperature", above=0.0)
+        checked_number(self, "smoothing", 0.0, 1.0)
+
+    def read(self, logits: Array, masked: Array, ops: Ops) -> Array:
+        share = ops.constant(self.smoothing, logits)
+        scaled = softmax(logits, ops.constant(self.temperature, logits), ops)
+        even = uniform(ops.where(masked, -np.inf, logits), ops)
+        smooth = (1.0 - share) * scaled + share * even
+        return ops.log(ops.where(smooth > 0.0, smooth, 1.0))
+
+
+def affine_inputs(
+    features: Features, logits: Array, masked: Array, largest: float, ops: Ops
+) -> Array:
+    """The features of logits of at most ``largest``, those of masked classes filled in."""
+    limit = ops.constant(largest, logits)
+    bounded = ops.minimum(ops.maximum(logits, -limit), limit)
+    read = features.read(bounded, masked, ops)
+    if not ops.any(masked):
+        return read
+    smallest = ops.min(ops.where(masked, np.inf, read))
+    return ops.where(masked, smallest, read)
+
+
+@dataclass(frozen=True, eq=False)
+class AffineMap(LogitMap):
+    """softmax(u W + b) or softmax(v * u + b) of features u of the logits.
+
+    Masked classes keep probability 0. As inputs of the other classes they count as the smallest
+    feature of their row, that of a class which the classifier has ruled out.
+    """
+
+    kind: ClassVar[str] = "affine-map"
+
+    features: Features
+    slopes: Floats  # W (classes, classes) or v (classes,)
+    intercept: Floats
+    largest: float  # larger scores count as this: sums of their products stay finite in float32
+
+    def __post_init__(self) -> None:
+        checked_part(self, "features", Features)
+        checked_number(self, "largest", above=0.0)
+        size = len(checked_array(self, "intercept", ndim=1))
+        require(size >= 2, f"there must be at least two classes, got {size}")
+        full = np.ndim(self.slopes) == 2
+        checked_array(
+            self, "slopes", ndim=2 if full else 1, shape=(size, size) if full else (size,)
+        )
+
+    @property
+    def full(self) -> bool:
+        """Whether the slopes are a matrix, or one number per class."""
+        return len(self.slopes.shape) == 2
+
+    @property
+    def keeps_arg_max(self) -> bool:
+        return False
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.intercept.shape[0])
+
+    @property
+    def large_product(self) -> bool:
+        return self.full and self.n_classes >= LARGE_CLASSES
+
+    def scores(self, logits: Array, ops: Ops) -> Array:
+        masked = ops.is_masked(logits)
+        inputs = affine_inputs(self.features, logits, masked, self.largest, ops)
+        slopes = ops.constant(self.slopes, logits)
+        moved = ops.matmul(inputs, slopes) if self.full else inputs * slopes
+        scores = moved + ops.constant(self.intercept, logits)
+        return ops.where(masked, -np.inf, scores)
+
+    def gaps(self, logits: Array, ops: Ops) -> Array:
+        return ops.gaps(self.scores(logits, ops))

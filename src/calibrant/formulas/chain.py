@@ -1,0 +1,65 @@
+"""One map of logits after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import ClassVar
+
+from calibrant._ops import Ops
+from calibrant._parts import checked_part, require
+from calibrant._types import Array
+from calibrant.formulas._base import Formula, LogitMap
+
+
+@dataclass(frozen=True, eq=False)
+class Chain(Formula):
+    """last(..(second(first(z))..)): maps of logits, then a formula of any kind."""
+
+    kind: ClassVar[str] = "chain"
+
+    maps: tuple[LogitMap, ...]
+    last: Formula
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.maps, tuple) or not all(isinstance(m, LogitMap) for m in self.maps):
+            raise TypeError("maps must be a tuple of maps of logits")
+        checked_part(self, "last", Formula)
+        sizes = {formula.n_classes for formula in self._all} - {None}
+        require(len(sizes) <= 1, f"all parts must be made for the same classes, got {sizes}")
+
+    @property
+    def _all(self) -> tuple[Formula, ...]:
+        return (*self.maps, self.last)
+
+    @property
+    def keeps_arg_max(self) -> bool:
+        return all(formula.keeps_arg_max for formula in self._all)
+
+    @property
+    def host_only(self) -> bool:  # type: ignore[override]
+        """Whether one of its formulas is."""
+        return any(formula.host_only for formula in self._all)
+
+    @property
+    def n_classes(self) -> int | None:
+        sizes = [f.n_classes for f in self._all if f.n_classes is not None]
+        return sizes[0] if sizes else None
+
+    @property
+    def fewest_classes(self) -> int:
+        return max(formula.fewest_classes for formula in self._all)
+
+    @property
+    def large_product(self) -> bool:
+        return any(formula.large_product for formula in self._all)
+
+    def inner(self, logits: Array, ops: Ops) -> Array:
+        """What the last formula reads."""
+        return reduce(lambda scores, step: step.scores(scores, ops), self.maps, logits)
+
+    def probabilities(self, logits: Array, ops: Ops) -> Array:
+        return self.last.probabilities(self.inner(logits, ops), ops)
+
+    def log_probabilities(self, logits: Array, ops: Ops) -> Array:
+        return self.last.log_probabilities(self.inner(logits, ops), ops)

@@ -1,0 +1,138 @@
+"""Every class' probability through its own function, or all through one; then a distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._curves import Curves
+from calibrant._ops import Ops
+from calibrant._parts import (
+    Part,
+    checked_array,
+    checked_count,
+    checked_flag,
+    checked_number,
+    checked_part,
+    require,
+)
+from calibrant._rows import (
+    keep_arg_max,
+    keep_arg_max_of_logs,
+    log_softmax,
+    sigmoid,
+    softmax,
+)
+from calibrant._types import Array, Floats
+from calibrant.formulas._base import Formula
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSigmoids(Part):
+    """sigma(slope x + intercept) of each class' log-odds x."""
+
+    kind: ClassVar[str] = "class-sigmoids"
+
+    slope: Floats
+    intercept: Floats
+    clip: float  # probabilities are kept so far from 0 and 1
+
+    def __post_init__(self) -> None:
+        size = len(checked_array(self, "slope", ndim=1))
+        checked_array(self, "intercept", ndim=1, shape=(size,))
+        checked_number(self, "clip", above=0.0, high=0.1)
+
+    def values(self, probs: Array, ops: Ops) -> Array:
+        """The sigmoids of probabilities (.., classes) in float64."""
+        clip = ops.constant(self.clip, probs)
+        inside = ops.minimum(ops.maximum(probs, clip), 1.0 - clip)
+        log_odds = ops.log(inside) - ops.log1p(-inside)
+        slope, intercept = ops.constant(self.slope, probs), ops.constant(self.intercept, probs)
+        return sigmoid(slope * log_odds + intercept, ops)
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnMap(Formula):
+    """f_c(softmax(z / T)_c) + tie_break softmax(z / T)_c, divided by its row's sum.
+
+    All is computed in float64: a step is as sharp as its float. ``kept`` are classes whose
+    probability stays as it is, ``normalize`` whether rows are divided by their sum, and
+    ``keep_arg_max`` whether what rounding does to the arg max is undone.
+    """
+
+    kind: ClassVar[str] = "column-map"
+    host_only: ClassVar[bool] = True
+
+    curves: Curves
+    classes: int
+    temperature: float
+    sigmoids: ClassSigmoids | None  # before the curves
+    kept: NDArray[np.bool_] | None
+    tie_break: float
+    normalize: bool
+    keep_arg_max: bool
+
+    def __post_init__(self) -> None:
+        checked_part(self, "curves", Curves)
+        checked_count(self, "classes", low=2)
+        require(
+            self.curves.count in (1, self.classes),
+            f"there must be one curve or {self.classes}, got {self.curves.count}",
+        )
+        checked_number(self, "temperature", above=0.0)
+        checked_number(self, "tie_break", 0.0, 1.0)
+        checked_flag(self, "normalize")
+        checked_flag(self, "keep_arg_max")
+        if self.sigmoids is not None:
+            checked_part(self, "sigmoids", ClassSigmoids)
+            same = len(self.sigmoids.slope) == self.classes
+            require(same, "there must be as many sigmoids as classes")
+        if self.kept is not None:
+            checked_array(self, "kept", ndim=1, shape=(self.classes,), kind="bool")
+
+    @property
+    def keeps_arg_max(self) -> bool:
+        return self.keep_arg_max
+
+    @property
+    def n_classes(self) -> int:
+        return self.classes
+
+    def probabilities(self, logits: Array, ops: Ops) -> Array:
+        values, total = self._values(logits, ops)
+        result = ops.cast(values / total if self.normalize else values, logits)
+        return keep_arg_max(result, logits, ops) if self.keep_arg_max else result
+
+    def log_probabilities(self, logits: Array, ops: Ops) -> Array:
+        """Where a value underflows, only its tie break is left, whose logarithm is known."""
+        values, total = self._values(logits, ops)
+        positive = values > 0.0
+        logs = ops.where(positive, ops.log(ops.where(positive, values, 1.0)), -np.inf)
+        if self.tie_break:
+            wide = ops.cast(logits, "float64")
+            plain = log_softmax(wide, ops.constant(self.temperature, wide), ops)
+            logs = ops.where(positive, logs, ops.log(_tie_break(self, values, ops)) + plain)
+        result = ops.cast(logs - ops.log(total) if self.normalize else logs, logits)
+        return keep_arg_max_of_logs(result, logits, ops) if self.keep_arg_max else result
+
+    def _values(self, logits: Array, ops: Ops) -> tuple[Array, Array]:
+        """The mapped values, 0 for masked classes, and their sums."""
+        wide = ops.cast(logits, "float64")
+        probs = softmax(wide, ops.constant(self.temperature, wide), ops)
+        scores = probs if self.sigmoids is None else self.sigmoids.values(probs, ops)
+        values = ops.look_up(scores, self.curves)
+        if self.kept is not None:
+            values = ops.where(ops.constant(self.kept, probs), probs, values)
+        if self.tie_break:
+            values = values + ops.constant(self.tie_break, probs) * probs
+        masked = ops.is_masked(logits)
+        if ops.any(masked):
+            values = ops.where(masked, 0.0, values)
+        return values, ops.sum(values)
+
+
+def _tie_break(formula: ColumnMap, values: Array, ops: Ops) -> Array:
+    return ops.full_like(values, 1.0) * ops.constant(formula.tie_break, values)

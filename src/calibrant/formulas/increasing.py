@@ -1,0 +1,131 @@
+"""One increasing function of all logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from calibrant._ops import Ops
+from calibrant._parts import (
+    checked_array,
+    checked_arrays,
+    checked_number,
+    require,
+)
+from calibrant._types import Array, Floats
+from calibrant.formulas._base import LogitMap
+
+JUST_BELOW = 4.0  # epsilons under the largest, for a smaller logit that rounds to the same value
+
+
+@dataclass(frozen=True, eq=False)
+class IncreasingTable(LogitMap):
+    """softmax(m(z)), m linear between the even nodes of a table and, with a slope, beyond them.
+
+    Every operation on the way is monotone in floating point too: of two logits the smaller one
+    never gets the larger value.
+    """
+
+    kind: ClassVar[str] = "increasing-table"
+
+    low: float
+    high: float
+    table: Floats
+    outer_slope: float
+
+    def __post_init__(self) -> None:
+        low, high = checked_number(self, "low"), checked_number(self, "high")
+        require(low < high, f"low must lie below high, got {low} and {high}")
+        table = checked_array(self, "table", ndim=1)
+        require(len(table) >= 2, f"the table must have at least two nodes, got {len(table)}")
+        require(bool((np.diff(table) >= 0.0).all()), "the table must not fall")
+        checked_number(self, "outer_slope", above=0.0)
+
+    @property
+    def keeps_arg_max(self) -> bool:
+        return True
+
+    def scores(self, logits: Array, ops: Ops) -> Array:
+        inner, outer = self._parts(logits, ops)
+        return inner + outer * ops.constant(self.outer_slope, logits)
+
+    def gaps(self, logits: Array, ops: Ops) -> Array:
+        """By parts, so that nothing overflows; what rounds to the largest is put just below."""
+        inner, outer = self._parts(logits, ops)
+        slope = ops.constant(self.outer_slope, logits)
+        below = ops.gaps(inner) + ops.gaps(outer) * slope
+        below = ops.minimum(below, -JUST_BELOW * ops.eps(logits))
+        return ops.where(logits < ops.max(logits), below, 0.0)
+
+    def _parts(self, logits: Array, ops: Ops) -> tuple[Array, Array]:
+        """The table's value at the nearest logit within, and how far the logit lies outside."""
+        low, high = ops.constant(self.low, logits), ops.constant(self.high, logits)
+        inside = ops.minimum(ops.maximum(logits, low), high)
+        cells = float(self.table.shape[0] - 1)
+        position = (inside - low) * (cells / (high - low))
+        position = ops.minimum(ops.maximum(position, 0.0), cells)
+        table = ops.constant(self.table, logits)
+        return ops.interpolate(table, position), logits - inside
+
+
+@dataclass(frozen=True, eq=False)
+class QuadratureMap(LogitMap):
+    """softmax(m(z)), m(x) the integral from 0 to x of a network's positive output, by a rule.
+
+    g(t) = ELU(network(t)) + 1 + smallest; the rule has its ``weights`` at the ``nodes`` in [0, 1]
+    and is applied anew for every logit. It preserves the order only up to its own error.
+    """
+
+    kind: ClassVar[str] = "quadrature-map"
+
+    kernels: tuple[Floats, ...]  # (inputs, outputs); the first reads one number
+    biases: tuple[Floats, ...]
+    nodes: Floats
+    weights: Floats
+    smallest: float
+
+    def __post_init__(self) -> None:
+        kernels, biases = checked_arrays(self, "kernels", 2), checked_arrays(self, "biases", 1)
+        require(len(kernels) == len(biases) > 0, "every kernel must have a bias")
+        width = 1
+        for kernel, bias in zip(kernels, biases, strict=True):
+            shape = (width, len(bias))
+            require(kernel.shape == shape, f"a kernel must have shape {shape}, got {kernel.shape}")
+            width = len(bias)
+        require(width == 1, f"the network must have one output, got {width}")
+        size = len(checked_array(self, "nodes", ndim=1, low=0.0, high=1.0))
+        require(size >= 2, f"the rule must have at least two nodes, got {size}")
+        checked_array(self, "weights", ndim=1, shape=(size,))
+        checked_number(self, "smallest", above=0.0)
+
+    @property
+    def keeps_arg_max(self) -> bool:
+        return False
+
+    def scores(self, logits: Array, ops: Ops) -> Array:
+        masked = ops.is_masked(logits)
+        ends = ops.where(masked, 0.0, logits)
+        nodes, weights = ops.constant(self.nodes, logits), ops.constant(self.weights, logits)
+        total = ops.full_like(ends, 0.0)
+        for index in range(self.nodes.shape[0]):
+            part = slice(index, index + 1)
+            total = total + weights[part] * self._growth(ends * nodes[part], ops)
+        return ops.where(masked, -np.inf, 0.5 * ends * total)
+
+    def gaps(self, logits: Array, ops: Ops) -> Array:
+        return ops.gaps(self.scores(logits, ops))
+
+    def _growth(self, points: Array, ops: Ops) -> Array:
+        """g at points, elementwise."""
+        values, last = ops.expand(points), len(self.kernels) - 1
+        for index, (kernel, bias) in enumerate(zip(self.kernels, self.biases, strict=True)):
+            values = ops.matmul(values, ops.constant(kernel, points))
+            values = values + ops.constant(bias, points)
+            if index < last:
+                values = ops.maximum(values, 0.0)
+        raw = ops.drop(values)
+        falling = ops.exp(ops.minimum(raw, 0.0))
+        smallest = ops.constant(self.smallest, points)
+        return ops.where(raw < 0.0, falling, raw + 1.0) + smallest

@@ -1,0 +1,159 @@
+"""What a small network reads of a row: the same from logits and from a profile of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from calibrant._ops import Ops
+from calibrant._parts import Part, checked_count, checked_number
+from calibrant._rows import entropy_share, top_k
+from calibrant._types import Array
+
+
+class RowSource(Protocol):
+    """Rows of scores, as far as a network reads them."""
+
+    @property
+    def ops(self) -> Ops:
+        """What computes with them."""
+
+    def top(self, k: int) -> Array:
+        """The k largest logits of each row in decreasing order."""
+
+    def entropy_share(self) -> Array:
+        """The entropy of softmax(z) over the largest possible one, (.., 1)."""
+
+
+@dataclass(frozen=True)
+class LogitRows:
+    """Rows that are logits."""
+
+    logits: Array
+    ops: Ops
+
+    def top(self, k: int) -> Array:
+        """The k largest logits of each row in decreasing order."""
+        return top_k(self.logits, k, self.ops)
+
+    def entropy_share(self) -> Array:
+        """The entropy of softmax(z) over the largest possible one, (.., 1)."""
+        return entropy_share(self.logits, self.ops)
+
+
+class Reading(Part, ABC):
+    """A few numbers per row."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """How many numbers."""
+
+    @property
+    @abstractmethod
+    def fewest_classes(self) -> int:
+        """The fewest classes that have so many."""
+
+    @abstractmethod
+    def read(self, rows: RowSource) -> Array:
+        """The numbers (.., width)."""
+
+
+@dataclass(frozen=True, eq=False)
+class TopLogits(Reading):
+    """The largest logits themselves, as in the paper."""
+
+    kind: ClassVar[str] = "top-logits"
+
+    k: int
+
+    def __post_init__(self) -> None:
+        checked_count(self, "k")
+
+    @property
+    def width(self) -> int:
+        return self.k
+
+    @property
+    def fewest_classes(self) -> int:
+        return self.k
+
+    def read(self, rows: RowSource) -> Array:
+        return rows.top(self.k)
+
+
+@dataclass(frozen=True, eq=False)
+class LogGaps(Reading):
+    """The largest logit, and log(smallest + gap / unit) for its gaps to the next ones."""
+
+    kind: ClassVar[str] = "log-gaps"
+
+    k: int
+    unit: float  # the best single temperature
+    smallest: float  # gaps below so many units are all alike to the logarithm
+
+    def __post_init__(self) -> None:
+        checked_count(self, "k")
+        checked_number(self, "unit", above=0.0)
+        checked_number(self, "smallest", above=0.0)
+
+    @property
+    def width(self) -> int:
+        return self.k
+
+    @property
+    def fewest_classes(self) -> int:
+        return self.k
+
+    def read(self, rows: RowSource) -> Array:
+        top, ops = rows.top(self.k), rows.ops
+        first = top[..., :1]
+        if self.k == 1:
+            return first
+        unit, smallest = ops.constant(self.unit, top), ops.constant(self.smallest, top)
+        gaps = first - top[..., 1 : self.k]
+        return ops.concat([first, ops.log(gaps / unit + smallest)])
+
+
+@dataclass(frozen=True, eq=False)
+class Margin(Reading):
+    """The gap between the two largest logits."""
+
+    kind: ClassVar[str] = "margin"
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    @property
+    def fewest_classes(self) -> int:
+        return 2
+
+    def read(self, rows: RowSource) -> Array:
+        top = rows.top(2)
+        return top[..., :1] - top[..., 1:2]
+
+
+@dataclass(frozen=True, eq=False)
+class LogEntropy(Reading):
+    """The logarithm of the entropy's share of the largest possible one."""
+
+    kind: ClassVar[str] = "log-entropy"
+
+    smallest: float  # a share below it is that of a certain row, and its logarithm runs off
+
+    def __post_init__(self) -> None:
+        checked_number(self, "smallest", above=0.0, high=1.0)
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    @property
+    def fewest_classes(self) -> int:
+        return 2
+
+    def read(self, rows: RowSource) -> Array:
+        share, ops = rows.entropy_share(), rows.ops
+        return ops.log(ops.maximum(share, ops.constant(self.smallest, share)))

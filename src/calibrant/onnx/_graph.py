@@ -1,0 +1,95 @@
+"""From a formula to nodes: scores in; probabilities, confidence and temperature out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from calibrant._rows import log_odds
+from calibrant._types import InputKind
+from calibrant.calibrators import Calibrator
+from calibrant.formulas import Formula, TemperatureFormula
+from calibrant.onnx._builder import GraphBuilder
+from calibrant.onnx._ops import GraphOps
+
+LARGEST_FLOAT16 = 65504.0
+
+
+@dataclass(frozen=True)
+class GraphNames:
+    """What the input and the outputs of a written graph are called.
+
+    Parameters
+    ----------
+    input : str
+        The scores.
+    probabilities : str
+        The calibrated probabilities.
+    confidence : str
+        The largest probability of each row.
+    temperature : str or None
+        The temperature of each row; None where the method has none.
+    """
+
+    input: str
+    probabilities: str
+    confidence: str
+    temperature: str | None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs in their order."""
+        names = (self.probabilities, self.confidence, self.temperature)
+        return tuple(name for name in names if name is not None)
+
+
+@dataclass(frozen=True)
+class GraphSource:
+    """What is written: a formula, what it is applied to, and for how many classes."""
+
+    formula: Formula
+    input: InputKind
+    method: str
+    n_classes: int
+
+    @property
+    def has_temperature(self) -> bool:
+        """Whether the method divides logits by a temperature."""
+        return isinstance(self.formula, TemperatureFormula)
+
+
+def graph_source(calibrator: Calibrator, n_classes: int | None) -> GraphSource:
+    """A fitted calibrator, for a given number of classes or the fitted one."""
+    name = type(calibrator).__name__
+    if not isinstance(calibrator, Calibrator):
+        raise TypeError(f"a fitted calibrator of calibrant is needed, got {name}")
+    check_is_fitted(calibrator, "formula_")
+    size = calibrator.n_classes_ if n_classes is None else n_classes
+    if size is None:
+        raise ValueError(f"say n_classes: this {name} was made for any number of classes")
+    if size < 2:
+        raise ValueError(f"n_classes must be at least 2, got {size}")
+    calibrator.formula_.check_classes(size)
+    return GraphSource(calibrator.formula_, calibrator.input, name, size)
+
+
+def emit(graph: GraphBuilder, source: GraphSource, dtype: np.dtype[Any], names: GraphNames) -> None:
+    """Append everything between the input and the outputs, whose floats are of ``dtype``.
+
+    All is computed in float32 at least.
+    """
+    ops, formula = GraphOps(source.n_classes), source.formula
+    scores = graph.tensor(names.input, dtype)
+    scores = scores.cast(np.float64 if dtype == np.float64 else np.float32)
+    logits = log_odds(scores, ops) if source.input == "probs" else scores
+    probabilities = formula.probabilities(logits, ops)
+    probabilities.cast(dtype).named(names.probabilities)
+    probabilities.max().drop_last_axis().cast(dtype).named(names.confidence)
+    if isinstance(formula, TemperatureFormula) and names.temperature is not None:
+        temperature = formula.row_temperatures(logits, ops)
+        if dtype == np.float16:
+            temperature = temperature.at_most(LARGEST_FLOAT16)
+        temperature.cast(dtype).named(names.temperature)
