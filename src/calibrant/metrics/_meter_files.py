@@ -17,6 +17,7 @@ FORMAT = "calibrant-meter-2"
 Arrays = Mapping[str, NDArray[Any]]
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
+_START = '{"sha256": "'
 _DTYPES = {"counts": np.int64, "sums": np.float64}
 
 
@@ -35,17 +36,24 @@ def to_json(document: Mapping[str, Any], arrays: Arrays) -> str:
 def from_json(text: str) -> State:
     """The document and arrays of ``to_json``; any other text is refused."""
     text = text.strip()
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"a meter must be JSON text, got {text[:40]!r}: {error}") from None
-    document = _known(document)
-    written = str(document.pop("sha256", ""))
+    body = "{" + text[len(_before("0" * 64)) :]
     # The digest is that of the text itself: one that reads the same was changed, too.
-    body = "{" + text.removeprefix(_before(written))
-    if not text.startswith(_before(written)) or written != _digest(body):
-        raise ValueError(_CHANGED)
+    if text != _before(_digest(body)) + body[1:]:
+        raise ValueError(_what_is_wrong(text))
+    document = _known(json.loads(body))
     return document, {name: _from_list(document.pop(name, ()), name) for name in _DTYPES}
+
+
+def _what_is_wrong(text: str) -> str:
+    """Why a text is not that of a meter."""
+    if not text.startswith(_START):
+        try:
+            _known(json.loads(text))
+        except json.JSONDecodeError as error:
+            return f"a meter must be JSON text, got {text[:40]!r}: {error}"
+        except ValueError as error:
+            return str(error)
+    return _CHANGED
 
 
 def _from_list(values: Any, name: str) -> NDArray[Any]:
@@ -55,7 +63,7 @@ def _from_list(values: Any, name: str) -> NDArray[Any]:
 
 def _before(digest: str) -> str:
     """How the text begins; the rest is the body without its brace."""
-    return '{"sha256": "' + digest + '", '
+    return f'{_START}{digest}", '
 
 
 # --- Arrow ------------------------------------------------------------------------------------

@@ -23,7 +23,9 @@ from calibrant.metrics.scores import brier_rows
 
 @dataclass(frozen=True)
 class BrierDecomposition:
-    """score = calibration + refinement, and refinement = uncertainty - resolution.
+    """The Brier score in parts.
+
+    score = calibration + refinement, and refinement = uncertainty - resolution.
 
     Parameters
     ----------
