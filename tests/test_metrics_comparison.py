@@ -70,7 +70,7 @@ def test_it_is_plain_and_json():
 
 def test_the_table_marks_the_best():
     got = compare()
-    header, *rows = str(got).splitlines()[2:]
+    header, *rows = str(got).splitlines()[3:]
     assert header.split("  ")[-1].strip() == "Fit (ms)"
     assert "all but the NLL times 100; * the best of its column" in str(got)
     best = min(got, key=lambda result: result.nll)

@@ -99,7 +99,7 @@ def test_a_new_entry_is_compared_by_its_name(toy):
     probs = calibrant.TS().fit(logits, labels).predict_proba(logits)
     assert got[1].toy == toy.value(labelled(probs, labels))
     best = toy.best([result.toy for result in got]).index(True)
-    header, *rows = str(got).splitlines()[2:]
+    header, *rows = str(got).splitlines()[3:]
     assert toy.heading in header
     assert f"* {toy.format(got[best].toy)}" in rows[best]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, overload
 
 from calibrant._errors import CalibrationWarning
@@ -16,7 +16,7 @@ from calibrant.metrics._labelled import accepted, labelled
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.metrics._registry import METRICS, metrics_named
-from calibrant.metrics._report import as_json, missing, plain
+from calibrant.metrics._report import PlainDocument, missing
 from calibrant.metrics._tables import Table, counted, marked_column, unit_note
 
 TWO_CLASS_METHODS = ("platt", "beta")
@@ -24,7 +24,7 @@ DEFAULT_METRICS = ("accuracy", "ece", "classwise_ece", "brier", "nll")
 
 
 @dataclass(frozen=True)
-class MethodResult:
+class MethodResult(PlainDocument):
     """How one method did on the test rows; every value is an attribute, too: ``result.ece``.
 
     Parameters
@@ -55,7 +55,7 @@ class MethodResult:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Sequence[MethodResult]):
+class Comparison(PlainDocument, Sequence[MethodResult]):
     """The results of several methods, as a sequence; ``print`` shows a table.
 
     Parameters
@@ -90,31 +90,6 @@ class Comparison(Sequence[MethodResult]):
     def __len__(self) -> int:
         return len(self.results)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to plain numbers, lists and dicts.
-
-        Returns
-        -------
-        dict
-            The sizes, and the results as a list of dicts.
-        """
-        return plain(asdict(self))
-
-    def to_json(self, indent: int | None = None) -> str:
-        """Convert to JSON text; an infinite number (the NLL of an impossible label) becomes null.
-
-        Parameters
-        ----------
-        indent : int, optional
-            Spaces per level; all on one line by default.
-
-        Returns
-        -------
-        str
-            The text.
-        """
-        return as_json(self.to_dict(), indent)
-
     def __repr__(self) -> str:
         methods = ", ".join(result.method for result in self)
         return f"Comparison of {methods} by {', '.join(self.metrics)}"
@@ -124,7 +99,7 @@ class Comparison(Sequence[MethodResult]):
         reading = f"{counted(self.n_bins, 'bin')}; {unit_note(self.metrics)}"
         mark = "; * the best of its column" if len(self) > 1 else ""
         notes = [f"{result.method}: {note}" for result in self for note in result.notes]
-        return "\n".join([f"{sizes}, {reading}{mark}", "", self._table().text(), *notes])
+        return "\n".join([sizes, f"{reading}{mark}", "", self._table().text(), *notes])
 
     def _repr_html_(self) -> str:
         return self._table().html()

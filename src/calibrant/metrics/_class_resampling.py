@@ -32,7 +32,8 @@ def class_null(data: Labelled, edges: Floats, drawing: Drawing) -> Floats:
     values = []
     for drawn in _draw_labels(probs, drawing.n_resamples, drawing.rng):
         for column in np.take_along_axis(flat, drawn, axis=1).T:
-            hits: Floats = np.bincount(column, data.weight, fixed.weight.size).reshape(shape)
+            sums = np.bincount(column, data.weight, fixed.weight.size)
+            hits = np.asarray(sums, np.float64).reshape(shape)
             stats = BinStats(edges, fixed.weight, fixed.confidence_sum, hits, fixed.weight_squares)
             values.append(drawing.all_of(stats).mean(axis=0))
     return np.array(values)

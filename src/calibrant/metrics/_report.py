@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,12 +31,8 @@ def plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def as_json(document: Any, indent: int | None = None) -> str:
-    """JSON text of a plain document; JSON has no infinity, so null stands for it."""
-    return json.dumps(_finite(document), indent=indent, allow_nan=False)
-
-
 def _finite(value: Any) -> Any:
+    """A plain document for JSON, which has no infinity: null stands for it."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -44,15 +40,8 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-@dataclass(frozen=True)
-class MetricReport:
-    """Metrics of one set of probabilities; the base of ``Evaluation`` and ``MeterReport``."""
-
-    n_rows: int
-    n_classes: int
-    metrics: dict[str, Estimate]
-    brier_decomposition: BrierDecomposition | None
-    bins: BinStats
+class PlainDocument:
+    """A dataclass that can be turned into a plain document and into JSON."""
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain numbers, lists and dicts.
@@ -62,8 +51,8 @@ class MetricReport:
         dict
             The fields by their names.
         """
-        document: dict[str, Any] = plain(asdict(self))
-        return document
+        fields: dict[str, Any] = plain(asdict(cast(Any, self)))
+        return fields
 
     def to_json(self, indent: int | None = None) -> str:
         """Convert to JSON text; an infinite number (the NLL of an impossible label) becomes null.
@@ -78,7 +67,18 @@ class MetricReport:
         str
             The text.
         """
-        return as_json(self.to_dict(), indent)
+        return json.dumps(_finite(self.to_dict()), indent=indent, allow_nan=False)
+
+
+@dataclass(frozen=True)
+class MetricReport(PlainDocument):
+    """Metrics of one set of probabilities; the base of ``Evaluation`` and ``MeterReport``."""
+
+    n_rows: int
+    n_classes: int
+    metrics: dict[str, Estimate]
+    brier_decomposition: BrierDecomposition | None
+    bins: BinStats
 
     def _headline(self) -> str:
         """The sizes, and how to read the numbers."""
