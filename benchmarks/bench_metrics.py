@@ -106,7 +106,7 @@ def bench_meter(rows: int) -> str:
     tracemalloc.stop()
     met = peaks[1] < 1.2 * peaks[0] + 4.0
     return (
-        f"CalibrationMeter over {meter.compute().rows:,} rows of 10 classes: {seconds:.1f} s, "
+        f"CalibrationMeter over {meter.compute().n_rows:,} rows of 10 classes: {seconds:.1f} s, "
         f"peak {peaks[1]:.0f} MiB ({peaks[0]:.0f} MiB after the first {CHUNK:,}), "
         f"state {(meter.sums.nbytes + meter.counts.nbytes) / 2**20:.1f} MiB{verdict(met)}"
     )

@@ -40,9 +40,25 @@ def test_fits_and_metrics_take_jax_arrays(data):
     assert model.temperature_ == pytest.approx(calibrant.TS().fit(logits, labels).temperature_)
     probs = model.predict_proba(given)
     plain = np.asarray(probs)
-    for metric in ("accuracy", "nll", "brier", "ece", "classwise_ece", "smooth_ece", "kde_ece"):
+    for metric in calibrant.metrics.METRICS:
         function = getattr(calibrant.metrics, metric)
         assert function(probs, target) == pytest.approx(function(plain, labels), abs=1e-6)
+        both = (function(*pair, input="logits") for pair in ((given, target), (logits, labels)))
+        assert next(both) == pytest.approx(next(both), abs=1e-6)
+
+
+def test_evaluations_meters_and_ignored_labels_take_jax_arrays(data):
+    logits, labels = data
+    marked = np.where(np.arange(400) < 50, -100, labels)
+    given, target = jax.numpy.asarray(logits), jax.numpy.asarray(marked)
+    options = {"input": "logits", "ignore_index": -100}
+    got = calibrant.evaluate(given, target, n_resamples=5, **options)
+    expected = calibrant.evaluate(logits[50:], labels[50:], input="logits", n_resamples=5)
+    meter = calibrant.metrics.CalibrationMeter(input="logits")
+    report = meter.update(given, target, ignore_index=-100).compute()
+    for name, estimate in expected.metrics.items():
+        assert got.metrics[name].value == pytest.approx(estimate.value, abs=1e-6)
+    assert report.nll == pytest.approx(expected.nll.value, abs=1e-6)
 
 
 def test_masked_classes(data):

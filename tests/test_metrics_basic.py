@@ -65,7 +65,7 @@ def test_metrics_of_the_pts_repository(oracle, oracle_data):
     logits, labels = oracle_data("A_test")
     probs, output = softmax(logits), record["output"]
     tolerance = record["tol"]
-    assert ece(probs, labels, bins=10) == pytest.approx(output["ece"], abs=tolerance)
+    assert ece(probs, labels, n_bins=10) == pytest.approx(output["ece"], abs=tolerance)
     assert brier(probs, labels) == pytest.approx(output["brier"], abs=tolerance)
     assert nll(probs, labels) == pytest.approx(output["nll_sklearn_1_9"], abs=tolerance)
     assert accuracy(probs, labels) == pytest.approx(output["accuracy"], abs=1e-12)
@@ -95,11 +95,11 @@ def test_definitions_on_a_small_case():
     assert accuracy(probs, labels) == 0.5
     assert nll(probs, labels) == pytest.approx(-np.log([0.8, 0.45, 0.7, 0.1]).mean())
     assert brier(probs, labels) == pytest.approx(np.mean([0.08, 0.605, 0.18, 1.62]))
-    assert ece(probs, labels, bins=2) == pytest.approx(abs(2.95 / 4 - 0.5))
-    assert ece(probs, labels, bins=10) == pytest.approx((0.2 + 0.55 + 0.3 + 0.9) / 4)
+    assert ece(probs, labels, n_bins=2) == pytest.approx(abs(2.95 / 4 - 0.5))
+    assert ece(probs, labels, n_bins=10) == pytest.approx((0.2 + 0.55 + 0.3 + 0.9) / 4)
     gaps = np.array([0.2, 0.55, 0.3, 0.9])
-    assert ece(probs, labels, bins=10, norm=2) == pytest.approx(np.sqrt((gaps**2).mean()))
-    assert ece(probs, labels, bins=10, norm="max") == pytest.approx(0.9)
+    assert ece(probs, labels, n_bins=10, norm=2) == pytest.approx(np.sqrt((gaps**2).mean()))
+    assert ece(probs, labels, n_bins=10, norm="max") == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize("bins", [1, 7, 15, 100])
@@ -115,9 +115,9 @@ def test_ece_is_the_sum_over_bins_of_its_definition(bins):
 
 
 def test_confidence_zero_and_one_fall_in_the_first_and_last_bin():
-    stats = BinStats.from_confidence([0.0, 1.0, 1.0 + 1e-9], [0, 1, 0], bins=4)
+    stats = BinStats.from_confidence([0.0, 1.0, 1.0 + 1e-9], [0, 1, 0], n_bins=4)
     np.testing.assert_array_equal(stats.weight, [1, 0, 0, 2])
-    stats = BinStats.from_confidence([0.25, 0.5, 0.75], [1, 1, 1], bins=4)
+    stats = BinStats.from_confidence([0.25, 0.5, 0.75], [1, 1, 1], n_bins=4)
     np.testing.assert_array_equal(stats.weight, [1, 1, 1, 0])
 
 
@@ -128,7 +128,7 @@ def test_every_edge_belongs_to_the_lower_bin(bins, numerator):
         (edge, max(min(numerator, bins) - 1, 0)),
         (np.nextafter(edge, 2.0), min(numerator, bins - 1)),
     ):
-        stats = BinStats.from_confidence([value], [1], bins=bins)
+        stats = BinStats.from_confidence([value], [1], n_bins=bins)
         assert np.flatnonzero(stats.weight).tolist() == [expected]
 
 
@@ -161,8 +161,8 @@ def test_float32_and_float16_agree_with_float64():
 
 def test_bad_numbers_of_bins_and_norms():
     probs, labels = example()
-    with pytest.raises(ValueError, match="bins must be at least 1, got 0"):
-        ece(probs, labels, bins=0)
+    with pytest.raises(ValueError, match="n_bins must be at least 1, got 0"):
+        ece(probs, labels, n_bins=0)
     with pytest.raises(ValueError, match='norm must be 1, 2 or "max", got 3'):
         ece(probs, labels, norm=3)
 
@@ -204,20 +204,20 @@ def test_statistics_of_parts_add_up(cut, bins, seed):
 
 
 def test_sums_and_means_of_the_bins():
-    stats = BinStats.from_confidence([0.1, 0.7, 0.9], [1, 1, 0], bins=2, sample_weight=[2, 1, 3])
+    stats = BinStats.from_confidence([0.1, 0.7, 0.9], [1, 1, 0], n_bins=2, sample_weight=[2, 1, 3])
     np.testing.assert_allclose(stats.share, [2 / 6, 4 / 6])
     np.testing.assert_allclose(stats.confidence, [0.1, 3.4 / 4])
     np.testing.assert_allclose(stats.accuracy, [1.0, 0.25])
 
 
 def test_an_empty_bin_has_no_mean_and_no_error():
-    stats = BinStats.from_confidence([0.9, 0.95], [1, 1], bins=2)
+    stats = BinStats.from_confidence([0.9, 0.95], [1, 1], n_bins=2)
     assert np.isnan(stats.confidence[0])
     assert np.isnan(stats.accuracy[0])
     assert stats.error() == pytest.approx(0.075)
 
 
 def test_other_edges_do_not_add():
-    one, other = (BinStats.from_confidence([0.5], [1], bins=bins) for bins in (2, 3))
+    one, other = (BinStats.from_confidence([0.5], [1], n_bins=bins) for bins in (2, 3))
     with pytest.raises(ValueError, match="add up only where their edges are the same"):
         one + other

@@ -90,7 +90,7 @@ def test_confidences_alone_give_the_same_bins():
         (([[0.5]], [1]), r"got shape \(1, 1\)"),
         ((["a"], [1]), "got shape"),
         (([0.5], [1, 0]), "same rows, got 1 and 2"),
-        (([0.5], [1], 0), "bins must be at least 1, got 0"),
+        (([0.5], [1], 0), "n_bins must be at least 1, got 0"),
         (([0.5], [3]), r"correct must lie in \[0, 1\], got 3"),
     ],
 )
@@ -105,7 +105,7 @@ def test_bad_schemes_and_norms():
         metrics.ece(probs, labels, scheme="wide")
     with pytest.raises(ValueError, match="norm of a debiased error must be 1 or 2, got 'max'"):
         metrics.debiased_ece(probs, labels, norm="max")
-    with pytest.raises(ValueError, match="bins must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="n_bins must be at least 1, got 0"):
         metrics.adaptive_ece(probs, labels, 0)
 
 

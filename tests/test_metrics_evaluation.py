@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import torch
 from calibrant import metrics
 from calibrant.evaluation import Estimate, evaluate
 
-ERRORS = ["ece", "mce", "adaptive_ece", "debiased_ece", "classwise_ece", "smooth_ece", "kde_ece"]
+ERRORS = [name for name, metric in metrics.METRICS.items() if metric.is_error]
 
 
 def example(rows=500, seed=0, temperature=1.0):
@@ -27,22 +29,20 @@ def example(rows=500, seed=0, temperature=1.0):
 def test_every_value_is_its_metric(weighted):
     probs, labels = example()
     weight = np.random.default_rng(1).random(500) if weighted else None
-    got = evaluate(probs, labels, resamples=20, sample_weight=weight)
-    for name in ("accuracy", "nll", "brier", *ERRORS):
+    got = evaluate(probs, labels, n_resamples=20, sample_weight=weight)
+    assert list(got.metrics) == list(metrics.METRICS)
+    for name in metrics.METRICS:
         expected = getattr(metrics, name)(probs, labels, sample_weight=weight)
-        assert getattr(got, name).value == pytest.approx(expected), name
-    assert got.rms_ece.value == pytest.approx(
-        metrics.ece(probs, labels, norm=2, sample_weight=weight)
-    )
+        assert getattr(got, name).value == pytest.approx(expected, rel=1e-12), name
     assert got.brier_decomposition == metrics.brier_decomposition(
         probs, labels, sample_weight=weight
     )
     assert got.spiegelhalter == metrics.spiegelhalter_test(probs, labels, sample_weight=weight)
-    assert (got.rows, got.classes) == (500, 3)
+    assert (got.n_rows, got.n_classes) == (500, 3)
 
 
 def test_every_error_stands_beside_its_null_value_and_interval():
-    got = evaluate(*example(temperature=2.5), resamples=50)
+    got = evaluate(*example(temperature=2.5), n_resamples=50)
     for name in ERRORS:
         estimate = getattr(got, name)
         assert 0.0 <= estimate.low <= estimate.high
@@ -52,66 +52,128 @@ def test_every_error_stands_beside_its_null_value_and_interval():
 
 
 def test_without_resampling_only_values_remain():
-    got = evaluate(*example(), resamples=0)
+    got = evaluate(*example(), n_resamples=0)
     assert got.ece == Estimate(got.ece.value)
     assert got.classwise_ece.low is None
     assert 'if calibrated":' not in str(got)
 
 
 def test_json_reads_back():
-    got = evaluate(*example(), resamples=20)
+    got = evaluate(*example(), n_resamples=20)
     document = json.loads(got.to_json())
-    assert document["ece"] == json.loads(json.dumps(got.to_dict()))["ece"]
+    assert document == json.loads(json.dumps(got.to_dict()))
     assert len(document["bins"]["weight"]) == 15
-    certain = evaluate([[1.0, 0.0], [0.5, 0.5]], [1, 0], resamples=5)
+    certain = evaluate([[1.0, 0.0], [0.5, 0.5]], [1, 0], n_resamples=5)
     assert certain.nll.value == np.inf
-    assert json.loads(certain.to_json())["nll"]["value"] is None
+    assert json.loads(certain.to_json())["metrics"]["nll"]["value"] is None
 
 
-def test_the_table_shows_percent():
-    probs, labels = example()
-    got = evaluate(probs, labels, resamples=20)
-    rows = {line[:14].strip(): line[14:].split() for line in str(got).splitlines()}
-    assert rows["accuracy"][0] == f"{100.0 * metrics.accuracy(probs, labels):.2f}"
-    assert rows["ECE"] == [
-        f"{100.0 * got.ece.value:.2f}",
-        f"{100.0 * got.ece.low:.2f}",
-        "..",
-        f"{100.0 * got.ece.high:.2f}",
-        f"{100.0 * got.ece.null:.2f}",
-        f"{got.ece.p_value:.3f}",
-    ]
+def cells(line):
+    """The columns of a line of a table: they are two blanks apart."""
+    return re.split(r"\s{2,}", line.strip())
+
+
+def test_the_table_prints_every_metric_by_its_own_rule():
+    got = evaluate(*example(), n_resamples=20)
+    rows = {cells(line)[0]: cells(line)[1:] for line in str(got).splitlines()}
+    for name, estimate in got.metrics.items():
+        metric = metrics.METRICS[name]
+        shown = rows[metric.heading]
+        assert shown[0] == metric.format(estimate.value)
+        assert shown[1] == f"{metric.format(estimate.low)} .. {metric.format(estimate.high)}"
+        if metric.is_error:
+            assert shown[2:] == [metric.format(estimate.null), f"{estimate.p_value:.3f}"]
+    assert rows["ECE"][0] == f"{100.0 * got.ece.value:.2f}"
+    assert rows["NLL"][0] == f"{got.nll.value:.4f}"
+    assert rows["calibration"] == [f"{100.0 * got.brier_decomposition.calibration:.2f}"]
+    assert "500 rows, 3 classes, 15 bins; all but the NLL times 100" in str(got)
     assert max(map(len, str(got).splitlines())) <= 88
+
+
+def test_a_notebook_shows_the_same_table():
+    got = evaluate(*example(), metrics=["nll", "ece"], n_resamples=20)
+    html = got._repr_html_()
+    assert html.startswith("<table>")
+    assert f"<td>{100.0 * got.ece.value:.2f}</td>" in html
+    assert "Spiegelhalter&#x27;s test" in html
 
 
 def test_torch_and_seed():
     probs, labels = example()
     one, two = (
-        evaluate(probs, labels, resamples=20),
-        evaluate(torch.tensor(probs), labels, resamples=20),
+        evaluate(probs, labels, n_resamples=20),
+        evaluate(torch.tensor(probs), labels, n_resamples=20),
     )
     assert (one.ece, one.classwise_ece, one.kde_ece) == (two.ece, two.classwise_ece, two.kde_ece)
     assert one.skce.z == pytest.approx(two.skce.z)
-    assert one.to_json() == evaluate(probs, labels, resamples=20).to_json()
-    assert one.to_json() != evaluate(probs, labels, resamples=20, seed=1).to_json()
+    assert one.to_json() == evaluate(probs, labels, n_resamples=20).to_json()
+    assert one.to_json() != evaluate(probs, labels, n_resamples=20, random_state=1).to_json()
 
 
 def test_small_and_raw_data():
-    assert evaluate([[0.3, 0.7]], [1], resamples=5).skce is None
-    raw = evaluate([[0.3, 0.3], [0.9, 0.6]], [1, 0], rows="raw", resamples=5)
+    assert evaluate([[0.3, 0.7]], [1], n_resamples=5).skce is None
+    raw = evaluate([[0.3, 0.3], [0.9, 0.6]], [1, 0], row_sums="raw", n_resamples=5)
     assert raw.brier.value == pytest.approx(
-        metrics.brier([[0.3, 0.3], [0.9, 0.6]], [1, 0], rows="raw")
+        metrics.brier([[0.3, 0.3], [0.9, 0.6]], [1, 0], row_sums="raw")
     )
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"resamples": -1}, "resamples must be at least 0, got -1"),
+        ({"n_resamples": -1}, "n_resamples must be at least 0, got -1"),
         ({"level": 0.0}, "level must lie between 0 and 1, got 0.0"),
-        ({"bins": 0}, "bins must be at least 1, got 0"),
+        ({"n_bins": 0}, "n_bins must be at least 1, got 0"),
     ],
 )
 def test_evaluate_refuses(options, message):
     with pytest.raises(ValueError, match=message):
         evaluate(*example(), **options)
+
+
+# --- metrics by name --------------------------------------------------------------------------
+
+
+def test_only_the_metrics_that_were_named():
+    probs, labels = example()
+    got = evaluate(probs, labels, metrics=["kde_ece", "accuracy"], n_resamples=20)
+    assert list(got.metrics) == ["kde_ece", "accuracy"]
+    assert got.accuracy == evaluate(probs, labels, n_resamples=20).accuracy
+    assert got.kde_ece.low is not None
+    with pytest.raises(AttributeError, match="no 'ece'; computed were kde_ece, accuracy"):
+        _ = got.ece
+    assert evaluate(probs, labels, metrics="ece", n_resamples=0).ece.value > 0.0
+
+
+def test_the_draws_of_a_family_do_not_depend_on_who_else_was_named():
+    probs, labels = example()
+    every = evaluate(probs, labels, n_resamples=20)
+    alone = evaluate(probs, labels, metrics=["mce"], n_resamples=20)
+    assert alone.mce == every.mce
+
+
+def test_an_unknown_metric_is_refused_with_the_names():
+    with pytest.raises(ValueError, match=r"one of accuracy, nll, brier, ece, .*got 'f1'"):
+        evaluate(*example(), metrics=["ece", "f1"])
+    with pytest.raises(ValueError, match="at least one of accuracy, nll"):
+        evaluate(*example(), metrics=[])
+
+
+def test_an_evaluation_can_be_pickled():
+    got = evaluate(*example(), metrics=["ece"], n_resamples=5)
+    again = pickle.loads(pickle.dumps(got))
+    assert again.ece == got.ece
+    assert again.to_json() == got.to_json()
+
+
+def test_progress_counts_to_the_end():
+    seen = []
+    evaluate(*example(), n_resamples=5, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(done, 6) for done in range(7)]
+
+
+def test_a_mean_below_zero_keeps_its_interval(monkeypatch):
+    toy = metrics.Metric("toy", "Toy", "log-likelihood", "rows", lambda d: np.log(d.true_class))
+    monkeypatch.setitem(metrics.METRICS, "toy", toy)
+    got = evaluate(*example(), metrics=["toy", "nll"], n_resamples=0)
+    assert (got.toy.low, got.toy.high) == pytest.approx((-got.nll.high, -got.nll.low))

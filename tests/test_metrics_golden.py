@@ -97,14 +97,14 @@ def test_rows_that_do_not_sum_to_one(oracle, oracle_data, method):
     probs, labels = np.array(record["output"]["p_test_rows"]), oracle_data("B_test")[1]
     with pytest.raises(ValueError, match="sum to 1"):
         metrics.kde_ece(probs, labels)
-    check(record, "kde_ece_order1", metrics.kde_ece(probs, labels, rows="raw"))
-    check(record, "kde_ece_order2", metrics.kde_ece(probs, labels, 2, rows="raw"))
+    check(record, "kde_ece_order1", metrics.kde_ece(probs, labels, row_sums="raw"))
+    check(record, "kde_ece_order2", metrics.kde_ece(probs, labels, 2, row_sums="raw"))
     scores = record["output"]["eval"]
-    assert metrics.brier(probs, labels, rows="raw") == pytest.approx(scores["mse"], abs=1e-5)
-    assert metrics.nll(probs, labels, rows="raw") == pytest.approx(scores["nll"], abs=1e-5)
-    assert metrics.accuracy(probs, labels, rows="raw") == scores["acc"]
+    assert metrics.brier(probs, labels, row_sums="raw") == pytest.approx(scores["mse"], abs=1e-5)
+    assert metrics.nll(probs, labels, row_sums="raw") == pytest.approx(scores["nll"], abs=1e-5)
+    assert metrics.accuracy(probs, labels, row_sums="raw") == scores["acc"]
     base = softmax(oracle_data("B_test")[0], axis=1)
-    gain = 100.0 * metrics.calibration_gain(base, probs, labels, rows="raw")
+    gain = 100.0 * metrics.calibration_gain(base, probs, labels, row_sums="raw")
     # The gain is times 100, and so is the rounding of the twelve printed digits.
     assert gain == pytest.approx(record["output"]["calibration_gain_percent_brier_sum"], abs=1e-5)
 
@@ -172,7 +172,7 @@ def test_consistency_resampling_of_vaicenavicius(oracle, probs_of):
     data = probs_of("A")
     check(record, "ece_tv_max_lens", metrics.ece(*data, 10))
     # They also draw the predictions, 200 times: the null's mean and deviation agree roughly.
-    test = metrics.calibration_test(*data, bins=10, resamples=2000)
+    test = metrics.calibration_test(*data, n_bins=10, n_resamples=2000)
     mean, deviation = record["output"]["consistency_max_lens_mean_std_n200_npseed0"]
     assert test.null_mean == pytest.approx(mean, abs=4.0 * deviation / np.sqrt(200.0))
     assert test.null_std == pytest.approx(deviation, rel=0.25)

@@ -186,7 +186,8 @@ def test_one_block_of_all_rows_is_the_quadratic_estimator():
 def test_blocks_are_unbiased():
     probs, labels = categorical(400, 0, temperature=2.0)
     drawn = [
-        metrics.skce(probs, labels, block_size=4, seed=seed, bandwidth=0.8) for seed in range(300)
+        metrics.skce(probs, labels, block_size=4, random_state=seed, bandwidth=0.8)
+        for seed in range(300)
     ]
     full = metrics.skce(probs, labels, estimator="unbiased", bandwidth=0.8)
     assert np.mean(drawn) == pytest.approx(full, abs=4.0 * np.std(drawn) / np.sqrt(300))

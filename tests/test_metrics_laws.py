@@ -147,7 +147,7 @@ def changed(value):
 @pytest.mark.parametrize("value", [-0.1, 1.2, np.nan, np.inf])
 def test_what_is_no_probability_is_refused_by_row_and_class(metric, rows, value):
     with pytest.raises(ValueError, match=r"in \[0, 1\], got .* at row 7, class 2"):
-        metric(changed(value), example()[1], rows=rows)
+        metric(changed(value), example()[1], row_sums=rows)
 
 
 @pytest.mark.parametrize("metric", EVERY)
@@ -157,13 +157,13 @@ def test_rows_must_sum_to_one_unless_told_otherwise(metric):
         metric(probs, labels)
     normal = probs / probs.sum(axis=1, keepdims=True)
     if metric is not gain:
-        close(metric(probs, labels, rows="normalize"), metric(normal, labels))
-    assert np.isfinite(metric(probs, labels, rows="raw"))
+        close(metric(probs, labels, row_sums="normalize"), metric(normal, labels))
+    assert np.isfinite(metric(probs, labels, row_sums="raw"))
 
 
 def test_a_row_of_zeros_cannot_be_normalized():
     with pytest.raises(ValueError, match="positive value in every row, row 1 has none"):
-        metrics.ece([[0.5, 0.5], [0.0, 0.0]], [0, 1], rows="normalize")
+        metrics.ece([[0.5, 0.5], [0.0, 0.0]], [0, 1], row_sums="normalize")
 
 
 @pytest.mark.parametrize("metric", EVERY)
@@ -178,7 +178,7 @@ def test_other_bad_input(metric):
     with pytest.raises(ValueError, match=r"finite and at least 0, got -1\.0 at row 3"):
         metric(probs, labels, sample_weight=np.where(np.arange(150) == 3, -1.0, 1.0))
     with pytest.raises(ValueError, match="'loose'"):
-        metric(probs, labels, rows="loose")
+        metric(probs, labels, row_sums="loose")
 
 
 # --- degenerate data --------------------------------------------------------------------------

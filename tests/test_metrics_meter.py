@@ -40,20 +40,12 @@ def test_the_report_is_what_the_metrics_say(classes, weighted):
     weight = np.random.default_rng(1).random(400) if weighted else None
     report = in_parts(probs, labels, [3, 200], weight).compute()
     options = {"sample_weight": weight}
-    for name in (
-        "accuracy",
-        "nll",
-        "brier",
-        "ece",
-        "mce",
-        "classwise_ece",
-        "smooth_ece",
-        "kde_ece",
-    ):
+    assert list(report.metrics) == list(metrics.METRICS)
+    for name in set(metrics.METRICS) - {"adaptive_ece", "debiased_ece"}:
         expected = getattr(metrics, name)(probs, labels, **options)
-        assert getattr(report, name) == pytest.approx(expected, abs=1e-12, rel=1e-12), name
-    assert report.rows == 400
-    assert report.rms_ece == pytest.approx(metrics.ece(probs, labels, norm=2, **options))
+        assert report.metrics[name].value == pytest.approx(expected, abs=1e-12, rel=1e-12), name
+        assert getattr(report, name) == report.metrics[name].value
+    assert (report.n_rows, report.n_classes) == (400, classes)
     debiased = metrics.debiased_ece(probs, labels, scheme="equal-width", **options)
     assert report.debiased_ece == pytest.approx(debiased)
     parts = metrics.brier_decomposition(probs, labels, 15, **options)
@@ -63,7 +55,7 @@ def test_the_report_is_what_the_metrics_say(classes, weighted):
 
 def test_the_null_value_is_that_of_consistency_resampling():
     _, probs, labels = example(5000)
-    test = metrics.calibration_test(probs, labels, resamples=500)
+    test = metrics.calibration_test(probs, labels, n_resamples=500)
     report = CalibrationMeter().update(probs, labels).compute()
     assert report.ece_null == pytest.approx(test.null_mean, rel=0.05)
 
@@ -113,14 +105,15 @@ def test_torch_and_whole_weights():
     repeated = CalibrationMeter().update(np.repeat(probs, times, axis=0), np.repeat(labels, times))
     assert weighted.ece == pytest.approx(repeated.compute().ece)
     assert weighted.brier == pytest.approx(repeated.compute().brier)
-    assert weighted.rows == 400
+    assert weighted.n_rows == 400
 
 
 def test_a_meter_may_leave_the_classes_out():
     _, probs, labels = example()
     lean, full = (CalibrationMeter(classwise=c).update(probs, labels) for c in (False, True))
-    assert lean.compute().classwise_ece is None
     assert lean.compute().brier_decomposition is None
+    with pytest.raises(AttributeError, match="no 'classwise_ece'; computed were accuracy, nll"):
+        _ = lean.compute().classwise_ece
     assert lean.compute().ece == full.compute().ece
     assert len(full.sums) - len(lean.sums) == 4 * 4 * 15
 
@@ -177,7 +170,7 @@ def test_merging_makes_a_new_meter():
     [
         CalibrationMeter(10),
         CalibrationMeter(input="logits"),
-        CalibrationMeter(rows="raw"),
+        CalibrationMeter(row_sums="raw"),
         CalibrationMeter(classwise=False),
     ],
 )
@@ -199,7 +192,7 @@ def test_other_classes_do_not_merge():
 
 @pytest.mark.parametrize("filled", [False, True])
 def test_json_and_arrow_keep_every_bit(filled):
-    meter = CalibrationMeter(7, rows="raw")
+    meter = CalibrationMeter(7, row_sums="raw")
     if filled:
         _, probs, labels = example()
         meter.update(probs, labels, np.random.default_rng(1).random(400))
@@ -227,15 +220,153 @@ def test_a_table_of_several_meters_is_their_merger():
 def test_foreign_files_are_refused():
     with pytest.raises(ValueError, match="must be JSON text"):
         CalibrationMeter.from_json("meter")
-    with pytest.raises(ValueError, match="must have the format 'calibrant-meter-1', got None"):
+    with pytest.raises(ValueError, match="must have the format 'calibrant-meter-2', got None"):
         CalibrationMeter.from_json("[1, 2]")
-    document = json.loads(CalibrationMeter().update([[0.5, 0.5]], [0]).to_json())
-    document["sums"].pop()
-    with pytest.raises(ValueError, match="sums of a meter with 2 classes must have"):
-        CalibrationMeter.from_json(json.dumps(document))
-    empty = CalibrationMeter().to_arrow().slice(0, 0)
+    with pytest.raises(ValueError, match=r"must have the format .* got 'calibrant-meter-1'"):
+        CalibrationMeter.from_json('{"format": "calibrant-meter-1"}')
     with pytest.raises(ValueError, match="at least one row, got none"):
-        CalibrationMeter.from_arrow(empty)
+        CalibrationMeter.from_arrow(CalibrationMeter().to_arrow().slice(0, 0))
+    with pytest.raises(ValueError, match="must have the column 'settings'"):
+        CalibrationMeter.from_arrow(pa.table({"x": [1]}))
+
+
+def test_any_flipped_bit_of_the_text_is_refused():
+    text = CalibrationMeter(2).update([[0.5, 0.5], [0.3, 0.7]], [0, 1]).to_json()
+    spots = np.random.default_rng(0).integers(0, len(text), 25)
+    for spot in {0, 1, 13, 80, 90, len(text) - 1, *spots.tolist()}:
+        for bit in range(7):
+            flipped = text[:spot] + chr(ord(text[spot]) ^ (1 << bit)) + text[spot + 1 :]
+            if flipped.strip() != text:
+                with pytest.raises(ValueError, match=r"SHA-256|JSON|format"):
+                    CalibrationMeter.from_json(flipped)
+    assert CalibrationMeter.from_json(f" {text}\n").to_json() == text
+
+
+def test_a_number_that_reads_the_same_is_a_change_of_the_text_too():
+    text = CalibrationMeter().update([[0.5, 0.5]], [0]).to_json()
+    with pytest.raises(ValueError, match="SHA-256 does not match"):
+        CalibrationMeter.from_json(text.replace("0.5", "0.50", 1))
+    with pytest.raises(ValueError, match="SHA-256 does not match"):
+        CalibrationMeter.from_json(json.dumps(json.loads(text), indent=1))
+    assert CalibrationMeter.from_json(json.dumps(json.loads(text))).to_json() == text
+
+
+@pytest.mark.parametrize("column", ["counts", "sums", "settings", "sha256"])
+def test_a_changed_table_is_refused(column):
+    table = CalibrationMeter().update([[0.5, 0.5]], [0]).to_arrow()
+    value = table[column][0].as_py()
+    if column == "settings":
+        changed = value.replace('"n_bins": 15', '"n_bins": 14')
+    elif column == "sha256":
+        changed = value.swapcase()
+    else:
+        changed = [value[0] + 1, *value[1:]]
+    place = table.column_names.index(column)
+    new = pa.array([changed], table.schema.field(column).type)
+    with pytest.raises(ValueError, match="SHA-256 does not match"):
+        CalibrationMeter.from_arrow(table.set_column(place, column, new))
+    with pytest.raises(ValueError, match=r"must be lists of|SHA-256"):
+        CalibrationMeter.from_arrow(table.set_column(place, column, pa.nulls(1, new.type)))
+
+
+# --- the state --------------------------------------------------------------------------------
+
+
+def state(**options):
+    _, probs, labels = example(50)
+    meter = CalibrationMeter(3, **options).update(probs, labels, np.linspace(0.5, 2.0, 50))
+    return meter.to_state()
+
+
+def test_a_state_goes_round_and_is_plain():
+    document, arrays = state(row_sums="raw")
+    assert json.loads(json.dumps(document)) == document
+    assert {name: array.dtype.name for name, array in arrays.items()} == {
+        "counts": "int64",
+        "sums": "float64",
+    }
+    again = CalibrationMeter.from_state(document, arrays)
+    np.testing.assert_array_equal(again.sums, arrays["sums"])
+    assert again.to_state()[0] == document
+    again.update(*example(50)[1:])  # its own arrays, not those that it was given
+    np.testing.assert_array_equal(arrays["sums"], state(row_sums="raw")[1]["sums"])
+    empty = CalibrationMeter(np.int64(4)).to_state()
+    assert CalibrationMeter.from_state(*empty).to_state()[0] == json.loads(json.dumps(empty[0]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_bins": 0}, "n_bins must be at least 1, got 0"),
+        ({"n_bins": 3.0}, "n_bins must be a whole number, got 3.0"),
+        ({"n_bins": 4}, r"sums of such a meter must have shape \(.*\), got"),
+        ({"n_classes": 5}, "sums of such a meter must have shape"),
+        ({"n_classes": 10**12}, "sums of such a meter must have shape"),
+        ({"n_classes": 1}, "n_classes must be a whole number from 2 on, or none, got 1"),
+        ({"n_classes": None}, "a meter without classes must have no sums, got"),
+        ({"classwise": 1}, "classwise must be true or false, got 1"),
+        ({"classwise": False}, "sums of such a meter must have shape"),
+        ({"input": "scores"}, 'input must be "logits" or "probs"'),
+        ({"row_sums": "loose"}, '"strict", "normalize" or "raw"'),
+        ({"scores": ["nll"]}, "counts of such a meter must have shape"),
+        ({"scores": "nll"}, "scores must be a list of names, got 'nll'"),
+        ({"scores": ["nll", "nll"]}, "scores must be different names"),
+    ],
+)
+def test_a_document_that_no_meter_has_is_refused(change, message):
+    document, arrays = state()
+    with pytest.raises(ValueError, match=message):
+        CalibrationMeter.from_state({**document, **change}, arrays)
+
+
+@pytest.mark.parametrize("part", ["n_bins", "scores", "counts", "sums"])
+def test_a_state_must_be_whole(part):
+    document, arrays = state()
+    document.pop(part, None)
+    arrays.pop(part, None)
+    with pytest.raises(ValueError, match=f"must have '{part}'"):
+        CalibrationMeter.from_state(document, arrays)
+
+
+# The flat vectors of 3 bins and 4 classes: counts are the rows and three counts of infinite scores;
+# sums begin with weight, its squares, 3 x 3 moments, 3 null variances, then the bins' four rows.
+@pytest.mark.parametrize(
+    ("name", "at", "value", "message"),
+    [
+        ("counts", 1, -1, "counts of a meter must be at least 0, got -1"),
+        ("counts", 0, 0, "at least one row, got 0"),
+        ("counts", 2, 51, "at most the rows, 50, got 51"),
+        ("sums", 4, np.nan, "sums of a meter must be finite, got nan"),
+        ("sums", -1, np.inf, "sums of a meter must be finite, got inf"),
+        ("sums", 0, -1.0, "weights of a meter must have positive sums, got -1.0"),
+        ("sums", 1, 0.0, "weights of a meter must have positive sums, got 0.0"),
+        ("sums", 11, -3.0, "null_variance of a meter must be at least 0, got -3.0"),
+        ("sums", 14, -2.0, "sums of the bins 'equal-width' must be at least 0, got -2.0"),
+        ("sums", 14, 1e6, "the weights of 'equal-width' must add up to"),
+        ("sums", 18, 1e6, "sums of 'equal-width' must not pass its weight, got 1000000.0"),
+        ("sums", 100, 1e6, "the weights of 'cells' must add up to"),
+        ("sums", -1, -1.0, "sums of the bins 'classes' must be at least 0"),
+        ("sums", 26 + 2 * 4 * 2**14, 1e6, "the weights of 'label_weight' must add up to"),
+    ],
+)
+def test_a_state_that_no_rows_can_have_is_refused(name, at, value, message):
+    document, arrays = state()
+    arrays[name][at] = value
+    with pytest.raises(ValueError, match=message):
+        CalibrationMeter.from_state(document, arrays)
+
+
+def test_a_state_of_other_numbers_is_refused():
+    document, arrays = state()
+    for name, dtype in (("counts", np.float64), ("sums", np.float32)):
+        with pytest.raises(ValueError, match=f"{name} of a meter must be"):
+            CalibrationMeter.from_state(document, {**arrays, name: arrays[name].astype(dtype)})
+
+
+def test_probabilities_a_rounding_above_one_make_a_valid_state():
+    meter = CalibrationMeter(row_sums="raw")
+    meter.update([[1.0 + 9e-7, -9e-7]] * 3, [0, 0, 1], [1e6, 3.0, 1e6])
+    assert CalibrationMeter.from_json(meter.to_json()).to_json() == meter.to_json()
 
 
 # --- bad input --------------------------------------------------------------------------------
@@ -262,14 +393,35 @@ def test_errors_name_the_row_of_the_whole_array():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"bins": 0}, "bins must be at least 1, got 0"),
+        ({"n_bins": 0}, "n_bins must be at least 1, got 0"),
         ({"input": "scores"}, 'input must be "logits" or "probs", got \'scores\''),
-        ({"rows": "loose"}, '"strict", "normalize" or "raw", got \'loose\''),
+        ({"row_sums": "loose"}, '"strict", "normalize" or "raw", got \'loose\''),
     ],
 )
 def test_bad_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         CalibrationMeter(**settings)
+
+
+def test_rows_that_are_ignored_do_not_count():
+    logits, _, labels = example()
+    marked = np.where(np.arange(400) % 3 == 0, -100, labels)
+    weight = np.random.default_rng(1).random(400)
+    kept = marked >= 0
+    meter = CalibrationMeter(input="logits").update(logits, marked, weight, ignore_index=-100)
+    plain = CalibrationMeter(input="logits").update(logits[kept], labels[kept], weight[kept])
+    assert meter.to_json() == plain.to_json()
+
+
+def test_the_report_prints_a_table():
+    _, probs, labels = example()
+    report = CalibrationMeter().update(probs, labels).compute()
+    lines = {line.split("  ")[0]: line.split() for line in str(report).splitlines()}
+    assert lines["ECE"][1:] == [f"{100 * report.ece:.2f}", f"{100 * report.ece_null:.2f}"]
+    assert lines["NLL"][1:] == [f"{report.nll:.4f}", f"{report.nll_std_error:.4f}"]
+    assert "all but the NLL times 100" in str(report)
+    assert f"<td>{100 * report.ece:.2f}</td>" in report._repr_html_()
+    assert json.loads(report.to_json())["metrics"]["ece"]["null"] == report.ece_null
 
 
 def test_an_empty_meter_has_no_report():
@@ -284,5 +436,5 @@ def test_masked_and_bad_logits():
         meter.update([[0.0, 1.0, -np.inf]], [2])
     with pytest.raises(ValueError, match="finite or -inf, got nan"):
         meter.update([[0.0, np.nan, 1.0]], [1])
-    rows = CalibrationMeter(rows="normalize").update([[0.4, 0.4]], [0]).compute()
+    rows = CalibrationMeter(row_sums="normalize").update([[0.4, 0.4]], [0]).compute()
     assert rows.brier == pytest.approx(0.5)

@@ -143,7 +143,7 @@ def test_an_absent_class_is_not_dropped(oracle, oracle_data):
     assert metrics.ece(probs, labels, 10) == pytest.approx(0.245817, abs=1e-6)
     # Dropping the column and normalising the rest is a different model's error.
     rest = probs[:, present]
-    dropped = metrics.ece(rest, np.searchsorted(present, labels), 10, rows="normalize")
+    dropped = metrics.ece(rest, np.searchsorted(present, labels), 10, row_sums="normalize")
     theirs = oracle("prob_metrics_D")["output"]["ece-10"]
     assert dropped == pytest.approx(theirs, abs=oracle("prob_metrics_D")["tol"])
 

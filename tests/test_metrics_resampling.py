@@ -40,7 +40,7 @@ def test_the_observed_value_is_the_metric(name):
     probs, labels = draw(300, 0)
     weight = np.random.default_rng(1).random(300)
     for options in ({}, {"sample_weight": weight}):
-        test = metrics.calibration_test(probs, labels, name, resamples=5, **options)
+        test = metrics.calibration_test(probs, labels, name, n_resamples=5, **options)
         assert test.observed == pytest.approx(value_of(name, probs, labels, **options))
 
 
@@ -53,7 +53,7 @@ def test_the_null_is_the_metric_on_labels_drawn_from_the_probabilities(name):
     for _ in range(150):
         drawn = np.minimum((rng.random((200, 1)) > ladder).sum(axis=1), 3)
         values.append(value_of(name, probs, drawn))
-    test = metrics.calibration_test(probs, labels, name, resamples=150)
+    test = metrics.calibration_test(probs, labels, name, n_resamples=150)
     deviation = np.std(values) / np.sqrt(150) + test.null_std / np.sqrt(150)
     assert test.null_mean == pytest.approx(np.mean(values), abs=3.0 * deviation)
     assert test.null_std == pytest.approx(np.std(values), rel=0.35)
@@ -61,19 +61,19 @@ def test_the_null_is_the_metric_on_labels_drawn_from_the_probabilities(name):
 
 def test_the_p_value_counts_the_resamples():
     probs, labels = draw(500, 0, temperature=3.0)
-    assert metrics.calibration_test(probs, labels, resamples=99).p_value == 0.01
+    assert metrics.calibration_test(probs, labels, n_resamples=99).p_value == 0.01
     sure = np.tile([1.0, 0.0], (5, 1))
-    assert metrics.calibration_test(sure, np.zeros(5, int), resamples=9).p_value == 1.0
+    assert metrics.calibration_test(sure, np.zeros(5, int), n_resamples=9).p_value == 1.0
 
 
 def test_a_seed_fixes_everything_and_quantiles_rise():
     probs, labels = draw(300, 0)
-    first = metrics.calibration_test(probs, labels, resamples=50, seed=3)
-    assert first == metrics.calibration_test(probs, labels, resamples=50, seed=3)
+    first = metrics.calibration_test(probs, labels, n_resamples=50, random_state=3)
+    assert first == metrics.calibration_test(probs, labels, n_resamples=50, random_state=3)
     assert first == metrics.calibration_test(
-        probs, labels, resamples=50, seed=np.random.default_rng(3)
+        probs, labels, n_resamples=50, random_state=np.random.default_rng(3)
     )
-    assert first != metrics.calibration_test(probs, labels, resamples=50, seed=4)
+    assert first != metrics.calibration_test(probs, labels, n_resamples=50, random_state=4)
     assert list(first.quantiles.values()) == sorted(first.quantiles.values())
 
 
@@ -104,8 +104,8 @@ def test_grouped_rows_draw_from_the_same_distribution():
 def test_weights_need_no_groups():
     probs, labels = draw(20_000, 0)
     weight = np.random.default_rng(1).random(20_000)
-    plain = metrics.calibration_test(probs, labels, resamples=20)
-    weighted = metrics.calibration_test(probs, labels, resamples=20, sample_weight=weight)
+    plain = metrics.calibration_test(probs, labels, n_resamples=20)
+    weighted = metrics.calibration_test(probs, labels, n_resamples=20, sample_weight=weight)
     # Fewer effective rows, more noise.
     assert 1.0 < weighted.null_mean / plain.null_mean < 1.4
 
@@ -115,8 +115,8 @@ def test_weights_need_no_groups():
     [
         ({"metric": "acc"}, "metric must be one of ece, .* got 'acc'"),
         ({"metric": "brier"}, "metric must be one of ece"),
-        ({"resamples": 0}, "resamples must be at least 1, got 0"),
-        ({"bins": 0}, "bins must be at least 1, got 0"),
+        ({"n_resamples": 0}, "n_resamples must be at least 1, got 0"),
+        ({"n_bins": 0}, "n_bins must be at least 1, got 0"),
     ],
 )
 def test_calibration_test_refuses(options, message):
@@ -130,7 +130,7 @@ def test_calibration_test_refuses(options, message):
 @pytest.mark.parametrize("name", [*ERRORS, *SCORES])
 def test_the_interval_is_about_the_value(name):
     probs, labels = draw(400, 0, temperature=2.0)
-    got = metrics.bootstrap_ci(probs, labels, name, resamples=100)
+    got = metrics.bootstrap_ci(probs, labels, name, n_resamples=100)
     assert got.estimate == pytest.approx(value_of(name, probs, labels))
     assert got.low <= got.high
     assert got.low - 0.1 * got.estimate <= got.estimate <= got.high + 0.3 * got.estimate
@@ -140,7 +140,7 @@ def test_the_interval_is_about_the_value(name):
 def test_the_fast_way_is_the_slow_way(name):
     probs, labels = draw(300, 0, temperature=2.0)
     weight = np.random.default_rng(1).random(300)
-    options = {"resamples": 200, "method": "percentile", "sample_weight": weight}
+    options = {"n_resamples": 200, "method": "percentile", "sample_weight": weight}
     fast = metrics.bootstrap_ci(probs, labels, name, **options)
     slow = metrics.bootstrap_ci(probs, labels, getattr(metrics, name), **options)
     assert fast.estimate == pytest.approx(slow.estimate)
@@ -151,15 +151,15 @@ def test_the_fast_way_is_the_slow_way(name):
 def test_the_standard_error_of_a_mean_is_the_textbook_one():
     probs, labels = draw(2000, 0)
     rows = metrics.brier_per_row(probs, labels)
-    got = metrics.bootstrap_ci(probs, labels, "brier", resamples=500)
+    got = metrics.bootstrap_ci(probs, labels, "brier", n_resamples=500)
     assert got.std_error == pytest.approx(rows.std() / np.sqrt(2000), rel=0.15)
 
 
 def test_the_interval_of_a_calibrated_model_reaches_zero():
     probs, labels = draw(2000, 4)
-    assert metrics.calibration_test(probs, labels, resamples=200).p_value > 0.05
-    assert metrics.bootstrap_ci(probs, labels, resamples=200).low == 0.0
-    assert metrics.bootstrap_ci(probs, labels, resamples=200, method="percentile").low > 0.0
+    assert metrics.calibration_test(probs, labels, n_resamples=200).p_value > 0.05
+    assert metrics.bootstrap_ci(probs, labels, n_resamples=200).low == 0.0
+    assert metrics.bootstrap_ci(probs, labels, n_resamples=200, method="percentile").low > 0.0
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_the_interval_of_a_calibrated_model_reaches_zero():
     [
         ({"level": 1.2}, "level must lie between 0 and 1, got 1.2"),
         ({"method": "bca"}, '"basic" or "percentile", got \'bca\''),
-        ({"resamples": 0}, "resamples must be at least 1, got 0"),
+        ({"n_resamples": 0}, "n_resamples must be at least 1, got 0"),
         ({"metric": "f1"}, "metric must be one of"),
     ],
 )
@@ -182,7 +182,7 @@ def test_bootstrap_refuses(options, message):
 @pytest.mark.parametrize("name", ["brier", "nll", "accuracy", "ece", "classwise_ece", "smooth_ece"])
 def test_a_model_against_itself_shows_no_difference(name):
     probs, labels = draw(200, 0)
-    same = metrics.compare_paired(probs, probs, labels, name, resamples=30)
+    same = metrics.compare_paired(probs, probs, labels, name, n_resamples=30)
     assert (same.difference, same.low, same.high, same.p_value) == (0.0, 0.0, 0.0, 1.0)
 
 
@@ -190,19 +190,19 @@ def test_pairing_sees_what_separate_intervals_do_not():
     probs, labels = draw(2000, 0, temperature=1.3)
     better = probs ** (1.0 / 1.3)
     better /= better.sum(axis=1, keepdims=True)
-    pair = metrics.compare_paired(probs, better, labels, "brier", resamples=300)
+    pair = metrics.compare_paired(probs, better, labels, "brier", n_resamples=300)
     assert pair.low > 0.0
     assert pair.p_value < 0.05
     first, second = (
-        metrics.bootstrap_ci(p, labels, "brier", resamples=300) for p in (probs, better)
+        metrics.bootstrap_ci(p, labels, "brier", n_resamples=300) for p in (probs, better)
     )
     assert first.low < second.high
 
 
 def test_a_comparison_turns_round():
     (first, labels), second = draw(300, 0), draw(300, 1)[0]
-    one = metrics.compare_paired(first, second, labels, "ece", resamples=50)
-    other = metrics.compare_paired(second, first, labels, "ece", resamples=50)
+    one = metrics.compare_paired(first, second, labels, "ece", n_resamples=50)
+    other = metrics.compare_paired(second, first, labels, "ece", n_resamples=50)
     assert one.difference == -other.difference
     assert one.low == pytest.approx(-other.high)
     assert one.p_value == other.p_value
@@ -216,12 +216,14 @@ def p_values(name, rows=400, simulations=500):
     for seed in range(simulations):
         probs, labels = draw(rows, 1000 + seed)
         if name == "skce":
-            values.append(metrics.skce_test(probs, labels, seed=seed).p_value)
+            values.append(metrics.skce_test(probs, labels, random_state=seed).p_value)
         elif name == "spiegelhalter":
             values.append(metrics.spiegelhalter_test(probs, labels).p_value)
         else:
             resamples = 99 if name in ("smooth_ece", "kde_ece") else 199
-            test = metrics.calibration_test(probs, labels, name, resamples=resamples, seed=seed)
+            test = metrics.calibration_test(
+                probs, labels, name, n_resamples=resamples, random_state=seed
+            )
             values.append(test.p_value)
     return np.array(values)
 
@@ -263,7 +265,9 @@ def test_grouped_p_values_are_uniform_under_the_null():
 def test_power_at_twice_the_null_value():
     """A model whose ECE is on average twice the null's mean is found out."""
     tests = [
-        metrics.calibration_test(*draw(1000, seed, temperature=1.31), resamples=199, seed=1000)
+        metrics.calibration_test(
+            *draw(1000, seed, temperature=1.31), n_resamples=199, random_state=1000
+        )
         for seed in range(200)
     ]
     ratio = np.mean([t.observed for t in tests]) / np.mean([t.null_mean for t in tests])
@@ -287,7 +291,9 @@ def test_intervals_cover_the_true_error(temperature, least):
     true_ece = metrics.BinStats.from_confidence(*confidence_and_truth(10**6, 0)).error()
     covered = []
     for seed in range(300):
-        got = metrics.bootstrap_ci(*draw(1000, 1000 + seed, temperature), resamples=300, seed=seed)
+        got = metrics.bootstrap_ci(
+            *draw(1000, 1000 + seed, temperature), n_resamples=300, random_state=seed
+        )
         covered.append(got.low - 1e-9 <= true_ece <= got.high)
     print(f"true ECE {true_ece:.4f}: 95% intervals cover it in {np.mean(covered):.0%} of 300 draws")
     assert np.mean(covered) >= least

@@ -56,15 +56,15 @@ def test_the_gain_is_a_plain_difference():
     assert metrics.calibration_gain(base, base, labels) == 0.0
 
 
-@pytest.mark.parametrize("of", ["classes", "top-label"])
-def test_spiegelhalter_for_two_classes_is_the_textbook_formula(of):
+@pytest.mark.parametrize("notion", ["classes", "top-label"])
+def test_spiegelhalter_for_two_classes_is_the_textbook_formula(notion):
     probs, labels = example(classes=2)
     p = probs[:, 1]
     z = ((labels - p) * (1.0 - 2.0 * p)).sum()
     z /= np.sqrt(((1.0 - 2.0 * p) ** 2 * p * (1.0 - p)).sum())
-    assert metrics.spiegelhalter_test(probs, labels, of=of).z == pytest.approx(z)
+    assert metrics.spiegelhalter_test(probs, labels, notion=notion).z == pytest.approx(z)
 
 
 def test_spiegelhalter_refuses_other_subjects():
     with pytest.raises(ValueError, match='"classes" or "top-label", got \'all\''):
-        metrics.spiegelhalter_test(*example(), of="all")
+        metrics.spiegelhalter_test(*example(), notion="all")

@@ -14,9 +14,9 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import as_weights, to_numpy
+from calibrant._arrays import as_numpy, as_weights
+from calibrant._types import Floats
 
-Floats = NDArray[np.float64]
 Norm = Literal[1, 2, "max"]
 Scheme = Literal["equal-width", "equal-mass"]
 
@@ -27,21 +27,19 @@ _SLACK = 1e-6  # rounding allowed beyond [0, 1]
 # --- edges ------------------------------------------------------------------------------------
 
 
-def equal_width_edges(bins: int) -> Floats:
-    """The edges 0, 1/bins, .., 1."""
-    if bins < 1:
-        raise ValueError(f"bins must be at least 1, got {bins}")
-    return np.arange(bins + 1) / bins
+def equal_width_edges(n_bins: int) -> Floats:
+    """The edges 0, 1/n, .., 1."""
+    _check_number(n_bins)
+    return np.arange(n_bins + 1) / n_bins
 
 
-def equal_mass_edges(values: Floats, bins: int, weight: Floats | None = None) -> Floats:
+def equal_mass_edges(values: Floats, n_bins: int, weight: Floats | None = None) -> Floats:
     """Edges that cut the sorted values into parts of equal weight, half way between neighbours.
 
     Sizes differ by at most one row, larger parts first. Equal edges are merged: equal values
     never part, so there may be fewer bins than asked for.
     """
-    if bins < 1:
-        raise ValueError(f"bins must be at least 1, got {bins}")
+    _check_number(n_bins)
     if weight is not None:
         values, weight = values[weight > 0.0], weight[weight > 0.0]
     if weight is None or np.all(weight == weight[0]):
@@ -51,30 +49,41 @@ def equal_mass_edges(values: Floats, bins: int, weight: Floats | None = None) ->
         order = np.argsort(values)
         ordered = values[order]
         mass = np.cumsum(weight[order])
-    cuts = equal_cuts(mass, bins)
+    cuts = equal_cuts(mass, n_bins)
     below = ordered[np.searchsorted(mass, cuts, side="left")]
     above = ordered[np.searchsorted(mass, cuts, side="right")]
     return np.concatenate([[0.0], np.unique([*((below + above) / 2.0), 1.0])])
 
 
-def equal_cuts(mass: Floats, bins: int) -> Floats:
+def equal_cuts(mass: Floats, n_bins: int) -> Floats:
     """Where to cut a cumulative weight into equal parts; whole weights stay whole."""
     total = mass[-1]
     if np.all(mass == np.floor(mass)):
-        bins = int(min(bins, total))
-        small, larger = divmod(total, bins)
-        part = np.arange(1.0, bins)
+        n_bins = int(min(n_bins, total))
+        small, larger = divmod(total, n_bins)
+        part = np.arange(1.0, n_bins)
         return part * small + np.minimum(part, larger)
-    return np.arange(1.0, bins) * (total / bins)
+    return np.arange(1.0, n_bins) * (total / n_bins)
 
 
-def make_edges(values: Floats, bins: int, scheme: Scheme, weight: Floats | None = None) -> Floats:
+def make_edges(values: Floats, n_bins: int, scheme: Scheme, weight: Floats | None = None) -> Floats:
     """The edges of a scheme for these values."""
+    check_scheme(scheme)
+    if scheme == "equal-width":
+        return equal_width_edges(n_bins)
+    return equal_mass_edges(values, n_bins, weight)
+
+
+def check_scheme(scheme: str) -> None:
+    """Refuse what is no scheme of bins."""
     if scheme not in get_args(Scheme):
         raise ValueError(f'scheme must be "equal-width" or "equal-mass", got {scheme!r}')
-    if scheme == "equal-width":
-        return equal_width_edges(bins)
-    return equal_mass_edges(values, bins, weight)
+
+
+def _check_number(n_bins: int) -> None:
+    """Refuse what is no number of bins."""
+    if n_bins < 1:
+        raise ValueError(f"n_bins must be at least 1, got {n_bins}")
 
 
 def bin_index(values: Floats, edges: Floats) -> NDArray[np.intp]:
@@ -95,10 +104,30 @@ def bin_index(values: Floats, edges: Floats) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class BinStats:
-    """Per-bin sums of weights, confidences and hits. Statistics with the same edges add up.
+    """Sums of weights, confidences and hits per bin; those with the same edges add up.
 
     The last axis runs over the bins; axes before it hold several statistics at once.
-    ``weight_squares`` (the rows' squared weights) gives the effective number of rows.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n_bins + 1,)
+        Bin m is (edges[m], edges[m + 1]]; what lies outside goes to the first or last bin.
+    weight : ndarray of shape (..., n_bins)
+        The total weight of the rows in each bin.
+    confidence_sum : ndarray of shape (..., n_bins)
+        The weighted sum of the confidences in each bin.
+    correct_sum : ndarray of shape (..., n_bins)
+        The weighted sum of the hits in each bin.
+    weight_squares : ndarray of shape (..., n_bins)
+        The sum of the squared weights in each bin, for the effective number of rows.
+
+    Examples
+    --------
+    >>> stats = BinStats.from_confidence([0.9, 0.8, 0.2], [1, 0, 0], n_bins=2)
+    >>> print(stats)
+             bin      rows  confidence  accuracy      gap
+    (0.000, 0.500]       1      0.2000    0.0000  -0.2000
+    (0.500, 1.000]       2      0.8500    0.5000  -0.3500
     """
 
     edges: Floats
@@ -112,19 +141,46 @@ class BinStats:
         cls,
         confidence: Any,
         correct: Any,
-        bins: int = 15,
+        n_bins: int = 15,
         sample_weight: Any = None,
         edges: Floats | None = None,
         scheme: Scheme = "equal-width",
     ) -> Self:
-        """Bin confidences (rows,) and whether each prediction was right (rows,).
+        """Bin confidences, and whether each prediction was right.
 
+        Parameters
+        ----------
+        confidence : array of shape (n_rows,)
+            Confidences in [0, 1].
+        correct : array of shape (n_rows,)
+            Whether each prediction was right: truth values, or numbers in [0, 1].
+        n_bins : int, default 15
+            The number of bins.
+        sample_weight : array of shape (n_rows,), optional
+            The weight of each row; all 1 by default.
+        edges : ndarray, optional
+            Edges of one's own, in place of ``n_bins`` and ``scheme``.
+        scheme : {"equal-width", "equal-mass"}, default "equal-width"
+            Bins of equal width, or with equally many rows.
+
+        Returns
+        -------
+        BinStats
+            The sums per bin.
+
+        Raises
+        ------
+        ValueError
+            Where a value lies outside [0, 1], or lengths differ.
+
+        Examples
+        --------
         >>> BinStats.from_confidence([0.75, 0.75], [True, False]).error()
         0.25
         """
         confidence, correct, weight = as_confidences(confidence, correct, sample_weight)
         if edges is None:
-            edges = make_edges(confidence, bins, scheme, weight)
+            edges = make_edges(confidence, n_bins, scheme, weight)
         size = len(edges) - 1
         sums = np.zeros((4, size))
         for part in row_chunks(len(confidence)):
@@ -139,13 +195,23 @@ class BinStats:
     def __add__(self, other: BinStats) -> BinStats:
         if not np.array_equal(self.edges, other.edges):
             raise ValueError("bin statistics add up only where their edges are the same")
-        return BinStats(
-            self.edges,
-            self.weight + other.weight,
-            self.confidence_sum + other.confidence_sum,
-            self.correct_sum + other.correct_sum,
-            self.weight_squares + other.weight_squares,
-        )
+        pairs = zip(self.columns, other.columns, strict=True)
+        return BinStats(self.edges, *(mine + theirs for mine, theirs in pairs))
+
+    @property
+    def columns(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """All that adds up: weight, confidence_sum, correct_sum and weight_squares."""
+        return self.weight, self.confidence_sum, self.correct_sum, self.weight_squares
+
+    @property
+    def residual(self) -> Floats:
+        """The weighted sum of hit minus confidence in each bin."""
+        return np.asarray(self.correct_sum - self.confidence_sum)
+
+    @property
+    def total_weight(self) -> Floats:
+        """The weight of all bins together."""
+        return np.asarray(self.weight.sum(axis=-1))
 
     @property
     def share(self) -> Floats:
@@ -165,7 +231,7 @@ class BinStats:
     @property
     def gap(self) -> Floats:
         """Accuracy minus confidence: negative where over-confident; NaN where it is empty."""
-        return _ratio(self.correct_sum - self.confidence_sum, self.weight)
+        return _ratio(self.residual, self.weight)
 
     @property
     def effective_rows(self) -> Floats:
@@ -173,7 +239,18 @@ class BinStats:
         return _ratio(self.weight**2, self.weight_squares, empty=0.0)
 
     def error(self, norm: Norm = 1) -> float:
-        """The calibration error: the mean gap (norm 1), its root mean square (2) or "max"."""
+        """Summarize the gaps between accuracy and confidence as one calibration error.
+
+        Parameters
+        ----------
+        norm : {1, 2, "max"}, default 1
+            The mean gap, its root mean square, or the largest gap.
+
+        Returns
+        -------
+        float
+            The calibration error, as a fraction.
+        """
         return float(calibration_error(self, norm))
 
     def __str__(self) -> str:
@@ -194,10 +271,12 @@ def calibration_error(stats: BinStats, norm: Norm = 1) -> Floats:
     """The calibration error of each statistic; empty bins count 0."""
     if norm not in get_args(Norm):
         raise ValueError(f'norm must be 1, 2 or "max", got {norm!r}')
-    gap = np.abs(_ratio(stats.correct_sum - stats.confidence_sum, stats.weight, empty=0.0))
+    if norm == 1:  # the weights of the single bins cancel
+        return np.asarray(np.abs(stats.residual).sum(axis=-1) / stats.total_weight)
+    gap = np.abs(_ratio(stats.residual, stats.weight, empty=0.0))
     if norm == "max":
         return np.asarray(gap.max(axis=-1))
-    return np.asarray((stats.share * gap**norm).sum(axis=-1) ** (1.0 / norm))
+    return np.sqrt((stats.share * gap**2).sum(axis=-1))
 
 
 # --- rows on their way into bins --------------------------------------------------------------
@@ -212,10 +291,7 @@ def as_confidences(
     confidence: Any, correct: Any, sample_weight: Any
 ) -> tuple[NDArray[Any], NDArray[Any], Floats | None]:
     """Three checked columns of the same length in main memory; values are checked in the chunks."""
-    confidence, correct = (
-        to_numpy(values) if hasattr(values, "shape") else np.asarray(values)
-        for values in (confidence, correct)
-    )
+    confidence, correct = as_numpy(confidence), as_numpy(correct)
     for name, values in (("confidence", confidence), ("correct", correct)):
         if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "fiub":
             raise ValueError(

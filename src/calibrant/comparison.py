@@ -4,33 +4,116 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
-from calibrant._arrays import InputKind, as_scores
 from calibrant._errors import CalibrationWarning
+from calibrant._progress import reporter
+from calibrant._types import InputKind, Progress
 from calibrant.calibrators import REGISTRY, calibrator
-from calibrant.metrics import accuracy, brier, classwise_ece, ece, nll
+from calibrant.metrics._labelled import accepted, labelled
+from calibrant.metrics._metric import Metric
+from calibrant.metrics._readings import DEFAULT_BINS
+from calibrant.metrics._registry import METRICS, metrics_named
+from calibrant.metrics._report import PlainDocument, missing
+from calibrant.metrics._tables import Table, counted, marked_column, unit_note
 
 TWO_CLASS_METHODS = ("platt", "beta")
-
-Progress = Callable[[int, int, str], None]  # (methods done, in all, the one that is next)
+DEFAULT_METRICS = ("accuracy", "ece", "classwise_ece", "brier", "nll")
 
 
 @dataclass(frozen=True)
-class MethodResult:
-    """How one method did on the test rows. All measures are fractions."""
+class MethodResult(PlainDocument):
+    """How one method did on the test rows; every value is an attribute, too: ``result.ece``.
+
+    Parameters
+    ----------
+    method : str
+        The name in the registry of calibrators.
+    preserves_accuracy : bool
+        Whether no class can pass the one that the classifier chose.
+    values : dict of str to float
+        The metrics by name, as fractions.
+    fit_seconds : float
+        How long the fit took.
+    notes : tuple of str
+        What the fit warned of.
+    """
 
     method: str
     preserves_accuracy: bool
-    accuracy: float
-    ece: float
-    classwise_ece: float
-    brier: float
-    nll: float
+    values: dict[str, float]
     fit_seconds: float
-    notes: tuple[str, ...]  # what the fit warned of
+    notes: tuple[str, ...]
+
+    def __getattr__(self, name: str) -> float:
+        values: dict[str, float] = self.__dict__.get("values", {})
+        if name not in values:
+            raise missing(self, name, values)
+        return values[name]
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(PlainDocument, Sequence[MethodResult]):
+    """The results of several methods, as a sequence; ``print`` shows a table.
+
+    Parameters
+    ----------
+    results : tuple of MethodResult
+        One result per method.
+    metrics : tuple of str
+        The names of the metrics.
+    n_bins : int
+        The number of bins of the metrics that have bins.
+    n_val : int
+        The rows that the methods were fitted on.
+    n_test : int
+        The rows that they were judged on.
+    """
+
+    results: tuple[MethodResult, ...]
+    metrics: tuple[str, ...]
+    n_bins: int
+    n_val: int
+    n_test: int
+
+    @overload
+    def __getitem__(self, index: int) -> MethodResult: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[MethodResult, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> MethodResult | tuple[MethodResult, ...]:
+        return self.results[index]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __repr__(self) -> str:
+        methods = ", ".join(result.method for result in self)
+        return f"Comparison of {methods} by {', '.join(self.metrics)}"
+
+    def __str__(self) -> str:
+        sizes = f"fitted on {counted(self.n_val, 'row')}, judged on {counted(self.n_test, 'row')}"
+        reading = f"{counted(self.n_bins, 'bin')}; {unit_note(self.metrics)}"
+        mark = "; * the best of its column" if len(self) > 1 else ""
+        notes = [f"{result.method}: {note}" for result in self for note in result.notes]
+        return "\n".join([sizes, f"{reading}{mark}", "", self._table().text(), *notes])
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+    def _table(self) -> Table:
+        """One row per method; the best value of each metric is marked."""
+        columns = [
+            marked_column(METRICS[name], [result.values[name] for result in self])
+            for name in self.metrics
+        ]
+        times = [f"{1000.0 * result.fit_seconds:.1f}" for result in self]
+        methods = [result.method for result in self]
+        header = ["", *(METRICS[name].heading for name in self.metrics), "Fit (ms)"]
+        return Table(header, list(zip(methods, *columns, times, strict=True)))
 
 
 def compare(
@@ -40,49 +123,133 @@ def compare(
     test_labels: Any,
     *,
     methods: Iterable[str] | None = None,
+    metrics: Iterable[str] = DEFAULT_METRICS,
     input: InputKind = "logits",  # noqa: A002 - the word of the whole public interface
-    bins: int = 15,
-    progress: Progress | None = None,
-) -> list[MethodResult]:
-    """Fit every method (or those named) on validation rows and judge it on test rows.
+    n_bins: int = DEFAULT_BINS,
+    val_weight: Any = None,
+    test_weight: Any = None,
+    ignore_index: int | None = None,
+    progress: Progress = False,
+) -> Comparison:
+    """Fit methods on validation rows and judge them on test rows.
 
-    Methods for two classes are left out where there are more, unless they are named.
+    Parameters
+    ----------
+    val_scores : array of shape (n_val, n_classes) or (n_val,)
+        The scores to fit on; 1-D for class 1 of two.
+    val_labels : array of shape (n_val,)
+        Their true classes.
+    test_scores : array of shape (n_test, n_classes) or (n_test,)
+        The scores to judge on.
+    test_labels : array of shape (n_test,)
+        Their true classes.
+    methods : iterable of str, optional
+        Names in the registry of calibrators. By default all of them, without those for two classes
+        where there are more.
+    metrics : iterable of str, default ("accuracy", "ece", "classwise_ece", "brier", "nll")
+        Names in ``calibrant.metrics.METRICS``.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are.
+    n_bins : int, default 15
+        The number of bins.
+    val_weight : array of shape (n_val,), optional
+        The weight of each validation row; all 1 by default.
+    test_weight : array of shape (n_test,), optional
+        The weight of each test row; all 1 by default.
+    ignore_index : int, optional
+        Rows with this label are left out.
+    progress : bool or callable, default False
+        True shows a bar on standard error; a function is called with (done, total).
+
+    Returns
+    -------
+    Comparison
+        One result per method.
+
+    Raises
+    ------
+    ValueError
+        Where a name or an array is refused.
+
+    Examples
+    --------
+    >>> logits, labels = [[3.0, 0.0], [0.0, 3.0], [2.0, 0.0], [0.0, 1.0]], [0, 1, 1, 0]
+    >>> comparison = compare(logits, labels, logits, labels, methods=["base", "ts"])
+    >>> [result.method for result in comparison]
+    ['base', 'ts']
+    >>> comparison[1].nll < comparison[0].nll
+    True
     """
-    names = list(methods) if methods is not None else _fitting(as_scores(val_scores, input))
+    fitted = accepted(val_scores, val_labels, val_weight, input, ignore_index)
+    judged = accepted(test_scores, test_labels, test_weight, input, ignore_index)
+    chosen = metrics_named(metrics, weighted=test_weight is not None)
+    names = list(methods) if methods is not None else _fitting(fitted[0].shape[1])
     results = []
-    for done, name in enumerate(names):
-        if progress is not None:
-            progress(done, len(names), name)
-        model = calibrator(name, input=input)
-        seconds, notes = timed_fit(model, val_scores, val_labels)
-        probs = model.predict_proba(test_scores)
-        results.append(
-            MethodResult(
-                name,
-                model.accuracy_preserving,
-                accuracy(probs, test_labels),
-                ece(probs, test_labels, bins=bins),
-                classwise_ece(probs, test_labels, bins=bins),
-                brier(probs, test_labels),
-                nll(probs, test_labels),
-                seconds,
-                notes,
-            )
-        )
-    return results
+    with reporter("comparing", progress) as report:
+        for done, name in enumerate(names):
+            report(done, len(names))
+            model = calibrator(name, input=input)
+            seconds, notes = timed_fit(model, *fitted)
+            values = _judge(chosen, model.predict_proba(judged[0]), *judged[1:], n_bins)
+            kept = bool(model.accuracy_preserving)
+            results.append(MethodResult(name, kept, values, seconds, notes))
+        report(len(names), len(names))
+    shown = tuple(metric.name for metric in chosen)
+    return Comparison(tuple(results), shown, n_bins, len(fitted[0]), len(judged[0]))
 
 
-def _fitting(scores: Any) -> list[str]:
-    """The methods that take scores with so many classes."""
-    two = scores.shape[1] == 2
-    return [name for name in REGISTRY if two or name not in TWO_CLASS_METHODS]
+def timed_fit(
+    model: Any, scores: Any, labels: Any, sample_weight: Any = None
+) -> tuple[float, tuple[str, ...]]:
+    """Fit a calibrator, and catch what it warns of.
 
+    Parameters
+    ----------
+    model : Calibrator
+        The calibrator to fit.
+    scores : array of shape (n_rows, n_classes)
+        The scores to fit on.
+    labels : array of shape (n_rows,)
+        Their true classes.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
 
-def timed_fit(model: Any, scores: Any, labels: Any) -> tuple[float, tuple[str, ...]]:
-    """Fit; returns the seconds that it took and what it warned of."""
+    Returns
+    -------
+    seconds : float
+        How long the fit took.
+    notes : tuple of str
+        The texts of its ``CalibrationWarning``s. Other warnings pass.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrationWarning)
         started = time.perf_counter()
-        model.fit(scores, labels)
+        model.fit(scores, labels, sample_weight=sample_weight)
         seconds = time.perf_counter() - started
-    return seconds, tuple(str(warning.message) for warning in caught)
+    notes = []
+    for warning in caught:
+        if issubclass(warning.category, CalibrationWarning):
+            notes.append(str(warning.message))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    return seconds, tuple(notes)
+
+
+def _judge(
+    metrics: list[Metric], probs: Any, labels: Any, weight: Any, n_bins: int
+) -> dict[str, float]:
+    """The values by name; the arrays are checked once for all of them."""
+    data = labelled(probs, labels, weight)
+    return {metric.name: metric.value(data, n_bins) for metric in metrics}
+
+
+def _fitting(n_classes: int) -> list[str]:
+    """The methods that take scores with so many classes."""
+    return [name for name, cls in REGISTRY.items() if n_classes == 2 or not _needs_two(name, cls)]
+
+
+def _needs_two(name: str, cls: type) -> bool:
+    """Whether a method is for two classes only."""
+    return bool(getattr(cls, "two_classes_only", name in TWO_CLASS_METHODS))

@@ -2,282 +2,256 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from typing import Any, get_args
 
 import numpy as np
-from scipy.special import ndtri
 
-from calibrant._arrays import RowRule
-from calibrant._binning import BinStats, Floats
-from calibrant.metrics._door import Labelled, Seed, labelled
-from calibrant.metrics._named import STATISTICS, MeanMetric, error_metric, rows_of, score_metric
-from calibrant.metrics._resampling import values_of
-from calibrant.metrics.binned import DEFAULT_BINS, bin_stats
-from calibrant.metrics.bootstrap import interval, reach_zero
-from calibrant.metrics.consistency import null_comparison
-from calibrant.metrics.decomposition import BrierDecomposition, brier_decomposition
-from calibrant.metrics.spiegelhalter import ZTest, spiegelhalter_test
-from calibrant.metrics.squared_kernel import SKCETest, skce_test
+from calibrant._progress import Report, reporter
+from calibrant._types import InputKind, Progress, RandomState, RowRule
+from calibrant.metrics._intervals import (
+    Estimate,
+    check_level,
+    check_resamples,
+    error_estimate,
+    mean_estimate,
+)
+from calibrant.metrics._labelled import Labelled, labelled
+from calibrant.metrics._metric import Metric
+from calibrant.metrics._readings import DEFAULT_BINS, Reads, bins_of, error_sample, row_scores
+from calibrant.metrics._registry import METRICS, metrics_named
+from calibrant.metrics._report import MetricReport, missing
+from calibrant.metrics._resampling import Drawing, generator
+from calibrant.metrics._tables import (
+    Table,
+    estimate_rows,
+    interval_cell,
+    p_value_cell,
+    part_cell,
+    value_cell,
+)
+from calibrant.metrics.decomposition import split_brier
+from calibrant.metrics.spiegelhalter import ZTest, promised_brier
+from calibrant.metrics.squared_kernel import SKCETest, default_skce_test
 
 DEFAULT_RESAMPLES = 200
 
-# Errors that read the same bins are computed on the same draws.
-_FAMILIES = (
-    ("ece", "rms_ece", "mce"),
-    ("adaptive_ece", "debiased_ece"),
-    ("smooth_ece",),
-    ("kde_ece",),
-)
+__all__ = ["Estimate", "Evaluation", "evaluate"]
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A value and its confidence interval; for errors also what a calibrated model would show."""
+class Evaluation(MetricReport):
+    """Metrics of one set of probabilities, as fractions; ``print`` shows a table.
 
-    value: float
-    low: float | None = None
-    high: float | None = None
-    null: float | None = None
-    p_value: float | None = None
+    Every metric that was computed is an attribute, too: ``evaluation.ece`` is
+    ``evaluation.metrics["ece"]``. The interval of a calibration error is that of the true error, to
+    which the noise of the labels adds nothing: it may lie below the value, as ``null`` (the mean
+    value of a calibrated model with the same predictions) may lie far above 0.
 
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Metrics of one set of probabilities, as fractions; ``print`` shows them times 100.
-
-    The interval of a calibration error is that of the true error, to which the noise of the labels
-    adds nothing: it may lie below the value, as ``null`` (the mean value of a calibrated model with
-    the same predictions) may lie far above 0.
+    Parameters
+    ----------
+    n_rows : int
+        The number of rows.
+    n_classes : int
+        The number of classes.
+    metrics : dict of str to Estimate
+        The metrics by name.
+    brier_decomposition : BrierDecomposition
+        The Brier score as calibration and refinement.
+    bins : BinStats
+        The equal-width bins of the top label.
+    level : float
+        The level of the intervals.
+    n_resamples : int
+        How often rows and labels were drawn.
+    skce : SKCETest or None
+        The kernel test of all classes; None with fewer than four rows.
+    spiegelhalter : ZTest
+        The test of the Brier score.
     """
 
-    rows: int
-    classes: int
     level: float
-    resamples: int
-    accuracy: Estimate
-    nll: Estimate
-    brier: Estimate
-    brier_decomposition: BrierDecomposition
-    ece: Estimate
-    rms_ece: Estimate
-    mce: Estimate
-    adaptive_ece: Estimate
-    debiased_ece: Estimate
-    classwise_ece: Estimate
-    smooth_ece: Estimate
-    kde_ece: Estimate
+    n_resamples: int
     skce: SKCETest | None
     spiegelhalter: ZTest
-    bins: BinStats
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and dicts."""
-        document = asdict(self)
-        document["bins"] = {name: values.tolist() for name, values in document["bins"].items()}
-        return document
-
-    def to_json(self, indent: int | None = None) -> str:
-        """JSON text; an infinite number (the NLL of an impossible label) becomes null."""
-        return json.dumps(_finite(self.to_dict()), indent=indent, allow_nan=False)
+    def __getattr__(self, name: str) -> Estimate:
+        metrics: dict[str, Estimate] = self.__dict__.get("metrics", {})
+        if name not in metrics:
+            raise missing(self, name, metrics)
+        return metrics[name]
 
     def __str__(self) -> str:
-        return _as_text(self)
+        return "\n".join([self._headline(), "", _table(self).text(), "", *_notes(self)])
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<p>{escape(line)}</p>" for line in _notes(self) if line)
+        return _table(self).html() + notes
 
 
 def evaluate(
     probs: Any,
     labels: Any,
     *,
-    bins: int = DEFAULT_BINS,
+    metrics: Iterable[str] | None = None,
+    n_bins: int = DEFAULT_BINS,
     level: float = 0.95,
-    resamples: int = DEFAULT_RESAMPLES,
-    seed: Seed = 0,
+    n_resamples: int = DEFAULT_RESAMPLES,
+    random_state: RandomState = None,
     sample_weight: Any = None,
-    rows: RowRule = "strict",
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+    progress: Progress = False,
 ) -> Evaluation:
-    """All metrics, each error beside its null value and its interval.
+    """Compute metrics, each error beside its value under calibration and its interval.
 
-    ``resamples=0`` leaves out what needs drawing: null values, p-values and the errors' intervals.
-    The classwise error costs time proportional to rows x classes x resamples.
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    metrics : iterable of str, optional
+        Names in ``calibrant.metrics.METRICS``; all of them by default.
+    n_bins : int, default 15
+        The number of bins.
+    level : float, default 0.95
+        The level of the intervals.
+    n_resamples : int, default 200
+        How often rows and labels are drawn. 0 leaves out what needs drawing: values under
+        calibration, p-values and the intervals of errors.
+    random_state : int, numpy.random.Generator or None, optional
+        The seed of the draws; None is 0.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+    progress : bool or callable, default False
+        True shows a bar on standard error; a function is called with (done, total).
+
+    Returns
+    -------
+    Evaluation
+        The metrics by name, the tests and the bins.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    Metrics that read the same bins share their draws. The classwise error costs time proportional
+    to rows x classes x resamples.
+
+    Examples
+    --------
+    >>> evaluation = evaluate([[0.8, 0.2]] * 50, [0, 0, 1, 0, 1] * 10, metrics=["accuracy", "ece"])
+    >>> round(evaluation.ece.value, 4)
+    0.2
+    >>> evaluation.ece.p_value < 0.05
+    True
     """
-    if resamples < 0:
-        raise ValueError(f"resamples must be at least 0, got {resamples}")
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie between 0 and 1, got {level}")
-    data = labelled(probs, labels, sample_weight, rows)
-    rng = np.random.default_rng(seed)
-    errors: dict[str, Estimate] = {}
-    for names in _FAMILIES:
-        errors |= _family(names, data, bins, resamples, level, rng)
-    inside: dict[str, Any] = {"sample_weight": data.given_weight, "rows": "raw"}
+    check_resamples(n_resamples, 0)
+    check_level(level)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    chosen = metrics_named(metrics, weighted=data.weighted)
+    rng = generator(random_state)
+    with reporter("evaluating", progress) as report:
+        estimates = _estimates(chosen, data, n_bins, n_resamples, level, rng, report)
     return Evaluation(
-        rows=len(data.labels),
-        classes=data.classes,
+        n_rows=data.n_rows,
+        n_classes=data.n_classes,
+        metrics={metric.name: estimates[metric.name] for metric in chosen},
+        brier_decomposition=split_brier(data),
+        bins=bins_of("equal-width", data, n_bins),
         level=level,
-        resamples=resamples,
-        **_scores(data, level),
-        brier_decomposition=brier_decomposition(data.probs, data.labels, **inside),
-        **errors,
-        classwise_ece=_classwise(data, bins, resamples, level, rng),
-        skce=skce_test(data.probs, data.labels, seed=rng, **inside)
-        if len(data.labels) > 3
-        else None,
-        spiegelhalter=spiegelhalter_test(data.probs, data.labels, **inside),
-        bins=bin_stats(data.probs, data.labels, bins, **inside),
+        n_resamples=n_resamples,
+        skce=default_skce_test(data, rng),
+        spiegelhalter=promised_brier(data),
     )
 
 
 # --- estimates --------------------------------------------------------------------------------
 
 
-def _scores(data: Labelled, level: float) -> dict[str, Estimate]:
-    """Means with normal intervals; of the accuracy Wilson's, which is no point at 0 or 1."""
-    reach = float(ndtri((1.0 + level) / 2.0))
-    accuracy = score_metric("accuracy", data).observed()
-    effective = data.weight.sum() ** 2 / (data.weight @ data.weight)
-    low, high = _wilson(accuracy, float(effective), reach)
-    scores = {name: _mean(score_metric(name, data), reach) for name in ("nll", "brier")}
-    return {"accuracy": Estimate(accuracy, low, high), **scores}
-
-
-def _mean(metric: MeanMetric, reach: float) -> Estimate:
-    mean, weight = metric.observed(), metric.weight
-    if not np.isfinite(mean):
-        return Estimate(mean)
-    counted = weight > 0.0
-    squares = weight[counted] ** 2 @ (metric.scores[counted] - mean) ** 2
-    error = reach * float(np.sqrt(squares) / weight.sum())
-    return Estimate(mean, max(mean - error, 0.0), mean + error)
-
-
-def _wilson(share: float, number: float, reach: float) -> tuple[float, float]:
-    square = reach**2
-    centre = (share + square / (2.0 * number)) / (1.0 + square / number)
-    spread = np.sqrt(share * (1.0 - share) / number + square / (4.0 * number**2))
-    half = reach * float(spread) / (1.0 + square / number)
-    return max(centre - half, 0.0), min(centre + half, 1.0)
-
-
-def _family(
-    names: tuple[str, ...],
+def _estimates(
+    metrics: list[Metric],
     data: Labelled,
-    bins: int,
-    resamples: int,
+    n_bins: int,
+    n_resamples: int,
     level: float,
     rng: np.random.Generator,
+    report: Report,
 ) -> dict[str, Estimate]:
-    """Errors of the same bins, from the same draws."""
-    rows = rows_of(names[0], data, bins)
-
-    def all_of(stats: BinStats) -> Floats:
-        return np.stack([STATISTICS[name](stats) for name in names], axis=-1)
-
-    observed = all_of(rows.stats())
-    if resamples == 0:
-        return {name: Estimate(float(value)) for name, value in zip(names, observed, strict=True)}
-    null = values_of(all_of, rows.null(resamples, rng))
-    drawn = values_of(all_of, rows.bootstrap(resamples, rng))
-    return {
-        name: _error(float(observed[column]), null[:, column], drawn[:, column], level)
-        for column, name in enumerate(names)
-    }
-
-
-def _classwise(
-    data: Labelled, bins: int, resamples: int, level: float, rng: np.random.Generator
-) -> Estimate:
-    metric = error_metric("classwise_ece", data, bins)
-    if resamples == 0:
-        return Estimate(metric.observed())
-    drawn = metric.bootstrap(resamples, rng, group=True)
-    return _error(metric.observed(), metric.null(resamples, rng), drawn, level)
+    """Estimates by name, of all metrics that read the same thing together."""
+    kinds: tuple[Reads, ...] = get_args(Reads)
+    families = [family for reads in kinds if (family := [m for m in metrics if m.reads == reads])]
+    estimates: dict[str, Estimate] = {}
+    for done, family in enumerate(families):
+        report(done, len(families))
+        for metric in family:
+            estimates[metric.name] = _plain_estimate(metric, data, n_bins, level)
+        drawn = [metric for metric in family if metric.is_error and metric.resampled]
+        if drawn and n_resamples:
+            drawing = Drawing([metric.statistic for metric in drawn], n_resamples, rng)
+            null, boot = error_sample(drawn[0].reads, data, n_bins).null_and_bootstrap(drawing)
+            for column, metric in enumerate(drawn):
+                value = estimates[metric.name].value
+                estimates[metric.name] = error_estimate(
+                    value, null[:, column], boot[:, column], level
+                )
+    report(len(families), len(families))
+    return estimates
 
 
-def _error(observed: float, null: Floats, drawn: Floats, level: float) -> Estimate:
-    low, high = (max(end, 0.0) for end in interval(observed, drawn, level))
-    low = reach_zero(low, observed, null, level)
-    test = null_comparison("", observed, null)
-    return Estimate(observed, low, high, test.null_mean, test.p_value)
+def _plain_estimate(metric: Metric, data: Labelled, n_bins: int, level: float) -> Estimate:
+    """What is known without drawing: the value, and for the mean of a score its interval."""
+    if metric.is_error or not metric.resampled:
+        return Estimate(metric.value(data, n_bins))
+    return mean_estimate(row_scores(metric.statistic, data), data.weight, level)
 
 
 # --- text -------------------------------------------------------------------------------------
 
-_TITLES = {
-    "accuracy": "accuracy",
-    "nll": "NLL",
-    "brier": "Brier score",
-    "ece": "ECE",
-    "rms_ece": "RMS-ECE",
-    "mce": "MCE",
-    "adaptive_ece": "adaptive ECE",
-    "debiased_ece": "debiased ECE",
-    "classwise_ece": "classwise ECE",
-    "smooth_ece": "SmoothECE",
-    "kde_ece": "KDE-ECE",
-}
+
+def _table(evaluation: Evaluation) -> Table:
+    """All metrics, the parts of the Brier score below it."""
+    cells = (value_cell, interval_cell, part_cell("null"), p_value_cell)
+    rows = []
+    for name, row in estimate_rows(evaluation.metrics, cells).items():
+        rows.append(row)
+        parts = evaluation.brier_decomposition
+        if name == "brier" and parts is not None:
+            for word, value in (
+                ("calibration", parts.calibration),
+                ("refinement", parts.refinement),
+            ):
+                rows.append([f"  {word}", METRICS[name].format(value), "", "", ""])
+    header = ["", "value", f"{evaluation.level:.0%} interval", "if calibrated", "p-value"]
+    return Table(header, rows).filled()
 
 
-def _as_text(evaluation: Evaluation) -> str:
-    size = f"{evaluation.rows:,} row{'s' * (evaluation.rows != 1)}, {evaluation.classes} classes"
-    bins = f"{len(evaluation.bins.weight)} bin{'s' * (len(evaluation.bins.weight) != 1)}"
-    header = f"{'':14} {'value':>8}   {f'{evaluation.level:.0%} interval':>18}"
-    lines = [f"{size}, {bins}; all but the NLL times 100", "", header]
-    lines += [_row(evaluation, name) for name in ("accuracy", "nll", "brier")]
-    parts = evaluation.brier_decomposition
-    lines += [
-        f"{'  calibration':14} {100.0 * parts.calibration:8.2f}",
-        f"{'  refinement':14} {100.0 * parts.refinement:8.2f}",
-        "",
-        f"{header}   {'if calibrated':>13} {'p-value':>8}",
-    ]
-    errors = [name for name in _TITLES if name not in ("accuracy", "nll", "brier")]
-    lines += [_row(evaluation, name) for name in errors]
-    return "\n".join([*lines, "", *_tests(evaluation), *_remark(evaluation)])
-
-
-def _row(evaluation: Evaluation, name: str) -> str:
-    estimate: Estimate = getattr(evaluation, name)
-    write: Callable[[float], str] = (
-        (lambda value: f"{value:.4f}") if name == "nll" else (lambda value: f"{100.0 * value:.2f}")
-    )
-    line = f"{_TITLES[name]:14} {write(estimate.value):>8}"
-    if estimate.low is not None and estimate.high is not None:
-        line += f"   {f'{write(estimate.low)} .. {write(estimate.high)}':>18}"
-    if estimate.null is not None and estimate.p_value is not None:
-        line += f"   {write(estimate.null):>13} {estimate.p_value:8.3f}"
-    return line
-
-
-def _tests(evaluation: Evaluation) -> list[str]:
+def _notes(evaluation: Evaluation) -> list[str]:
+    """The tests, and how to read the table."""
     z = evaluation.spiegelhalter
     lines = [f"Spiegelhalter's test: z = {z.z:.2f}, p-value {z.p_value:.3g}"]
     if evaluation.skce is not None:
         kernel = evaluation.skce
-        lines.append(
-            f"kernel test: z = {kernel.z:.2f}, p-value {kernel.p_value:.3g} "
-            f"(SKCE {kernel.skce:.2e})"
-        )
+        test = f"z = {kernel.z:.2f}, p-value {kernel.p_value:.3g} (SKCE {kernel.skce:.2e})"
+        lines.append(f"kernel test: {test}")
+    if any(estimate.null is not None for estimate in evaluation.metrics.values()):
+        lines += [
+            "",
+            '"if calibrated": what a calibrated model with these predictions would show on '
+            "average.",
+            "The intervals of errors leave that noise out, so they may lie below the value.",
+        ]
     return lines
-
-
-def _remark(evaluation: Evaluation) -> list[str]:
-    if evaluation.resamples == 0:
-        return []
-    return [
-        "",
-        '"if calibrated": what a calibrated model with these predictions would show on average.',
-        "The intervals of errors leave that noise out, so they may lie below the value.",
-    ]
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +14,7 @@ from calibrant.cli._progress import method_bar, working
 from calibrant.cli._tables import HEADINGS, metric_table, print_table
 
 if TYPE_CHECKING:
-    from calibrant.comparison import MethodResult
+    from calibrant.comparison import Comparison, MethodResult
 
 
 def compare(
@@ -49,17 +48,23 @@ def compare(
             judged.labels,
             methods=names,
             input=fitted.kind,
-            bins=bins,
+            n_bins=bins,
             progress=progress,
         )
     if as_json:
-        print_json({"bins": bins, "methods": [asdict(result) for result in results]})
+        print_json({"bins": bins, "methods": [_document(result) for result in results]})
     else:
         title = f"fitted on {len(fitted.scores)}, judged on {len(judged.scores)} rows"
         _print_results(title, results, bins)
 
 
-def _print_results(title: str, results: list[MethodResult], bins: int) -> None:
+def _document(result: MethodResult) -> dict[str, Any]:
+    """A result with its values beside its other fields."""
+    document = result.to_dict()
+    return {**document.pop("values"), **document}
+
+
+def _print_results(title: str, results: Comparison, bins: int) -> None:
     """A table of the metrics, then what the fits warned of."""
     judged = {
         result.method: {

@@ -78,8 +78,8 @@ def _evaluate_file(
         if method is not None:
             probs = method.predict_proba(data.scores)
             judged["calibrated"] = judge(probs, data.labels, bins)
-        options: dict[str, Any] = {} if resamples is None else {"resamples": resamples}
-        evaluation = calibrant.evaluate(probs, data.labels, bins=bins, **options)
+        options: dict[str, Any] = {} if resamples is None else {"n_resamples": resamples}
+        evaluation = calibrant.evaluate(probs, data.labels, n_bins=bins, **options)
     rows = len(data.scores)
     if as_json:
         document = {"rows": rows, "input": data.kind, "bins": bins, **judged}
@@ -100,16 +100,16 @@ def _evaluate_stream(
     """Judge many files as one: the meters add up, and no file is held longer than it is read."""
     from calibrant.metrics import CalibrationMeter
 
-    meters = {"scores": CalibrationMeter(bins=bins)}
+    meters = {"scores": CalibrationMeter(n_bins=bins)}
     if calibrator is not None:
-        meters["calibrated"] = CalibrationMeter(bins=bins)
+        meters["calibrated"] = CalibrationMeter(n_bins=bins)
     for file in files:
         method, data = load_both(calibrator, file, **reading)
         meters["scores"].update(_as_probabilities(data), data.labels)
         if method is not None:
             meters["calibrated"].update(method.predict_proba(data.scores), data.labels)
     reports = {name: meter.compute() for name, meter in meters.items()}
-    rows = int(reports["scores"].rows)
+    rows = int(reports["scores"].n_rows)
     judged = {
         name: {metric: getattr(report, metric) for metric in HEADINGS}
         for name, report in reports.items()

@@ -12,7 +12,7 @@ def judge(probs: Any, labels: Any, bins: int) -> dict[str, float]:
 
     return {
         "accuracy": metrics.accuracy(probs, labels),
-        "ece": metrics.ece(probs, labels, bins=bins),
+        "ece": metrics.ece(probs, labels, n_bins=bins),
         "brier": metrics.brier(probs, labels),
         "nll": metrics.nll(probs, labels),
     }
@@ -22,4 +22,4 @@ def default_bins() -> int:
     """The bins that `calibrant.metrics.ece` takes where none are given."""
     from calibrant.metrics import ece
 
-    return int(inspect.signature(ece).parameters["bins"].default)
+    return int(inspect.signature(ece).parameters["n_bins"].default)

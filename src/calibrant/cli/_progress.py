@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from calibrant._types import Report
     from calibrant.calibrators import Calibrator
-    from calibrant.comparison import Progress as MethodProgress
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def working(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def method_bar() -> Iterator[MethodProgress]:
+def method_bar() -> Iterator[Report]:
     """A bar of methods."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
@@ -34,10 +34,8 @@ def method_bar() -> Iterator[MethodProgress]:
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
-        task = bar.add_task("")
-        yield lambda done, total, name: bar.update(
-            task, completed=done, total=total, description=f"fitting {name}"
-        )
+        task = bar.add_task("fitting")
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def timed_fit(calibrator: Calibrator, scores: Any, labels: Any) -> float:

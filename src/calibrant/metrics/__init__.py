@@ -1,8 +1,11 @@
 """How good are probabilities? All metrics return fractions, and take ``sample_weight``."""
 
 from calibrant._binning import BinStats
+from calibrant.metrics._intervals import Estimate
 from calibrant.metrics._meter_report import MeterReport
-from calibrant.metrics.binned import adaptive_ece, bin_stats, debiased_ece, ece, mce
+from calibrant.metrics._metric import Merging, Metric
+from calibrant.metrics._registry import METRICS
+from calibrant.metrics.binned import adaptive_ece, bin_stats, debiased_ece, ece, mce, rms_ece
 from calibrant.metrics.bootstrap import Interval, PairedComparison, bootstrap_ci, compare_paired
 from calibrant.metrics.classwise import classwise_ece, classwise_ece_per_class
 from calibrant.metrics.consistency import CalibrationTest, calibration_test
@@ -22,12 +25,16 @@ from calibrant.metrics.spiegelhalter import ZTest, spiegelhalter_test
 from calibrant.metrics.squared_kernel import SKCETest, skce, skce_test
 
 __all__ = [
+    "METRICS",
     "BinStats",
     "BrierDecomposition",
     "CalibrationMeter",
     "CalibrationTest",
+    "Estimate",
     "Interval",
+    "Merging",
     "MeterReport",
+    "Metric",
     "PairedComparison",
     "SKCETest",
     "ZTest",
@@ -49,6 +56,7 @@ __all__ = [
     "mce",
     "nll",
     "nll_per_row",
+    "rms_ece",
     "skce",
     "skce_test",
     "smooth_ece",

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant._binning import BinStats, Floats, equal_width_edges
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._arrays import row_sums, to_numpy
+from calibrant._binning import BinStats, equal_width_edges
+from calibrant._types import Floats
+from calibrant.metrics._labelled import Labelled
 
 CELLS = 2**14
 CELL_EDGES = equal_width_edges(CELLS)
@@ -18,3 +24,15 @@ CELL_EDGES = equal_width_edges(CELLS)
 def cell_stats(confidence: Any, correct: Any, weight: Floats | None) -> BinStats:
     """The narrow bins of confidences (rows,) and hits (rows,)."""
     return BinStats.from_confidence(confidence, correct, sample_weight=weight, edges=CELL_EDGES)
+
+
+def kde_columns(data: Labelled) -> tuple[Floats, NDArray[np.bool_]]:
+    """The confidences and hits of KDE-ECE: divided by the row's sum; of two classes, class 1's."""
+    sums = data.by_tile(lambda tile, _: row_sums(tile))
+    if not np.all(sums > 0.0):
+        row = int(np.flatnonzero(~(sums > 0.0))[0])
+        raise ValueError(f"probs must have a positive value in every row, row {row} has none")
+    if data.n_classes == 2:
+        return to_numpy(data.probs[:, 1]).astype(np.float64) / sums, data.labels == 1
+    confidence, correct = data.top_label
+    return confidence / sums, correct

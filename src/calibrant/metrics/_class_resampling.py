@@ -1,84 +1,122 @@
-"""Resampling for the classwise error: labels are drawn from whole rows, rows with all classes."""
+"""Resampling the bins of all classes: labels are drawn from whole rows, rows with all classes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from calibrant._arrays import to_numpy
-from calibrant._binning import Floats
-from calibrant.metrics._door import Labelled
-from calibrant.metrics._resampling import draw_repetitions, sparse_product
-from calibrant.metrics.classwise import class_stats, flat_bins
+from calibrant._binning import BinStats
+from calibrant._types import Floats
+from calibrant.metrics._class_bins import class_stats, flat_bins
+from calibrant.metrics._labelled import Labelled
+from calibrant.metrics._resampling import (
+    MOST_DRAWS,
+    Drawing,
+    batches_of,
+    draw_repetitions,
+    sparse_product,
+)
 
-_DRAWS = 4_000_000  # random numbers held at once
 
-
-def classwise_null(
-    data: Labelled, edges: Floats, resamples: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """The classwise error when labels are drawn from the probabilities, once a resample."""
+def class_null(data: Labelled, edges: Floats, drawing: Drawing) -> Floats:
+    """Means over the classes where labels are drawn from the probabilities: (resamples, k)."""
     probs = to_numpy(data.probs).astype(np.float64)
     flat = flat_bins(probs, edges)
-    size = data.classes * (len(edges) - 1)
-    expected = class_stats(data, edges).confidence_sum.ravel()
-    scale = data.weight.sum() * data.classes
+    fixed = class_stats(data, edges)
+    shape = fixed.weight.shape
     values = []
-    for drawn in _draw_labels(probs, resamples, rng):
-        index = np.take_along_axis(flat, drawn, axis=1)
-        for column in index.T:
-            hits = np.bincount(column, data.weight, size)
-            values.append(np.abs(hits - expected).sum() / scale)
+    for drawn in _draw_labels(probs, drawing.n_resamples, drawing.rng):
+        for column in np.take_along_axis(flat, drawn, axis=1).T:
+            sums = np.bincount(column, data.weight, fixed.weight.size)
+            hits = np.asarray(sums, np.float64).reshape(shape)
+            stats = BinStats(edges, fixed.weight, fixed.confidence_sum, hits, fixed.weight_squares)
+            values.append(drawing.all_of(stats).mean(axis=0))
     return np.array(values)
 
 
-def classwise_bootstrap(
-    data: Labelled, edges: Floats, resamples: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """The classwise error of rows drawn with replacement, once a resample."""
-    rows = len(data.labels)
-    step = max(1, _DRAWS // rows)
-    count = np.ones(rows, np.int64)
+def class_bootstrap(data: Labelled, edges: Floats, drawing: Drawing) -> Floats:
+    """Means over the classes on rows drawn with replacement: (resamples, k)."""
+    count = np.ones(data.n_rows, np.int64)
     values = []
-    for start in range(0, resamples, step):
-        times = draw_repetitions(count, min(step, resamples - start), rng)
-        gaps = np.zeros(times.shape[1])
-        for part in _residuals(data, edges):
-            gaps += np.abs(sparse_product(part, times)).sum(axis=1)
-        values.append(gaps / (data.weight @ times * data.classes))
+    for size in batches_of(drawing.n_resamples, data.n_rows):
+        times = draw_repetitions(count, size, drawing.rng)
+        sums = np.zeros((size, len(drawing.statistics)))
+        for some in _class_slices(data):
+            sums += drawing.all_of(_DrawnBins(data, edges, some, times)).sum(axis=1)
+        values.append(sums / data.n_classes)
     return np.concatenate(values)
 
 
-def _residuals(data: Labelled, edges: Floats) -> Iterator[csr_array[np.float64]]:
-    """Matrices (bins, rows) of weighted residuals, for some classes at a time."""
-    bins = len(edges) - 1
-    step = max(1, _DRAWS // len(data.labels))
-    for start in range(0, data.classes, step):
-        some = slice(start, min(start + step, data.classes))
-        probs = to_numpy(data.probs[:, some]).astype(np.float64)
-        truth = data.labels[:, None] == np.arange(some.start, some.stop)
-        residual = data.weight[:, None] * (probs - truth)
-        flat = flat_bins(probs, edges)
-        row = np.broadcast_to(np.arange(len(probs))[:, None], flat.shape)
-        shape = (bins * probs.shape[1], len(probs))
-        yield csr_array((residual.ravel(), (flat.ravel(), row.ravel())), shape=shape)
+class _DrawnBins(BinStats):
+    """The bins of some classes on drawn rows; sums are made when a statistic asks for them.
+
+    Each is a product of all entries with all resamples, and most statistics need only one or two.
+    """
+
+    def __init__(self, data: Labelled, edges: Floats, some: slice, times: Floats) -> None:
+        vars(self)["edges"] = edges
+        self._probs = to_numpy(data.probs[:, some]).astype(np.float64)
+        self._truth = data.labels[:, None] == np.arange(some.start, some.stop)
+        self._row_weight = data.weight
+        self._times = times
+        self._flat = flat_bins(self._probs, edges)
+
+    @cached_property
+    def weight(self) -> Floats:
+        return self._sums(self._row_weight[:, None] * np.ones_like(self._probs))
+
+    @cached_property
+    def confidence_sum(self) -> Floats:
+        return self._sums(self._row_weight[:, None] * self._probs)
+
+    @cached_property
+    def correct_sum(self) -> Floats:
+        return self._sums(self._row_weight[:, None] * self._truth)
+
+    @cached_property
+    def weight_squares(self) -> Floats:
+        return self._sums(self._row_weight[:, None] ** 2 * np.ones_like(self._probs))
+
+    @cached_property
+    def residual(self) -> Floats:
+        return self._sums(self._row_weight[:, None] * (self._truth - self._probs))
+
+    @cached_property
+    def total_weight(self) -> Floats:
+        return np.asarray(self._row_weight @ self._times)[:, None]
+
+    def _sums(self, values: Floats) -> Floats:
+        """Sums by class and bin of the rows' values, (resamples, classes, bins)."""
+        n_rows, n_classes = self._flat.shape
+        row = np.broadcast_to(np.arange(n_rows)[:, None], self._flat.shape)
+        shape = (n_classes * (len(self.edges) - 1), n_rows)
+        placed = csr_array((values.ravel(), (self._flat.ravel(), row.ravel())), shape=shape)
+        return sparse_product(placed, self._times).reshape(-1, n_classes, len(self.edges) - 1)
+
+
+def _class_slices(data: Labelled) -> Iterator[slice]:
+    """Some classes at a time, so that their entries fit into memory."""
+    step = max(1, MOST_DRAWS // data.n_rows)
+    for start in range(0, data.n_classes, step):
+        yield slice(start, min(start + step, data.n_classes))
 
 
 def _draw_labels(
-    probs: Floats, resamples: int, rng: np.random.Generator
+    probs: Floats, n_resamples: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.int64]]:
     """Labels (rows, resamples) drawn from the rows, in batches."""
-    rows, classes = probs.shape
+    n_rows, n_classes = probs.shape
     cumulative = np.cumsum(probs, axis=1)
     cumulative /= cumulative[:, -1:]
-    offset = np.arange(rows)[:, None]
+    offset = np.arange(n_rows)[:, None]
     # Row i's steps lie in [i, i + 1]: one sorted array, and one search for all draws.
     ladder = (cumulative + offset).ravel()
-    step = max(1, _DRAWS // rows)
-    for start in range(0, resamples, step):
-        draws = rng.random((rows, min(step, resamples - start))) + offset
-        found = np.searchsorted(ladder, draws, side="right") - offset * classes
-        yield np.minimum(found, classes - 1)
+    for size in batches_of(n_resamples, n_rows):
+        draws = rng.random((n_rows, size)) + offset
+        found = np.searchsorted(ladder, draws, side="right") - offset * n_classes
+        yield np.minimum(found, n_classes - 1)

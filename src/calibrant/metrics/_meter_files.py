@@ -1,65 +1,126 @@
-"""A meter's settings and state as JSON text and as an Arrow table."""
+"""A meter's document and arrays as JSON text and as an Arrow table, each with its checksum."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = "calibrant-meter-1"
+from calibrant._extras import need
+
+FORMAT = "calibrant-meter-2"
+
+Arrays = Mapping[str, NDArray[Any]]
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+
+_START = '{"sha256": "'
+_DTYPES = {"counts": np.int64, "sums": np.float64}
 
 
-def to_json(settings: dict[str, Any], counts: NDArray[np.int64], sums: NDArray[np.float64]) -> str:
+# --- JSON -------------------------------------------------------------------------------------
+
+
+def to_json(document: Mapping[str, Any], arrays: Arrays) -> str:
     """Text that keeps every bit: Python writes floats so that they read back the same."""
-    document = {"format": FORMAT, **settings, "counts": counts.tolist(), "sums": sums.tolist()}
-    return json.dumps(document, allow_nan=False)
+    body = json.dumps(
+        {"format": FORMAT, **document, **{name: arrays[name].tolist() for name in _DTYPES}},
+        allow_nan=False,
+    )
+    return _before(_digest(body)) + body[1:]
 
 
-def from_json(text: str) -> dict[str, Any]:
-    """The document of ``to_json``."""
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"a meter must be JSON text, got {text[:40]!r}: {error}") from None
-    return _known(document)
+def from_json(text: str) -> State:
+    """The document and arrays of ``to_json``; any other text is refused."""
+    text = text.strip()
+    body = "{" + text[len(_before("0" * 64)) :]
+    # The digest is that of the text itself: one that reads the same was changed, too.
+    if text != _before(_digest(body)) + body[1:]:
+        raise ValueError(_what_is_wrong(text))
+    document = _known(json.loads(body))
+    return document, {name: _from_list(document.pop(name, ()), name) for name in _DTYPES}
 
 
-def to_arrow(settings: dict[str, Any], counts: NDArray[np.int64], sums: NDArray[np.float64]) -> Any:
+def _what_is_wrong(text: str) -> str:
+    """Why a text is not that of a meter."""
+    if not text.startswith(_START):
+        try:
+            _known(json.loads(text))
+        except json.JSONDecodeError as error:
+            return f"a meter must be JSON text, got {text[:40]!r}: {error}"
+        except ValueError as error:
+            return str(error)
+    return _CHANGED
+
+
+def _from_list(values: Any, name: str) -> NDArray[Any]:
+    """The numbers as they were written: whole ones stay whole, and are checked as such."""
+    return np.asarray(values) if values else np.zeros(0, _DTYPES[name])
+
+
+def _before(digest: str) -> str:
+    """How the text begins; the rest is the body without its brace."""
+    return f'{_START}{digest}", '
+
+
+# --- Arrow ------------------------------------------------------------------------------------
+
+
+def to_arrow(document: Mapping[str, Any], arrays: Arrays) -> Any:
     """A table of one row; tables of several meters concatenate."""
-    arrow = _pyarrow()
-    columns = {
-        "settings": arrow.array([json.dumps({"format": FORMAT, **settings})]),
-        "counts": arrow.array([counts], arrow.list_(arrow.int64())),
-        "sums": arrow.array([sums], arrow.list_(arrow.float64())),
-    }
+    arrow = need("pyarrow", "parquet", "Arrow tables")
+    body = json.dumps({"format": FORMAT, **document})
+    kinds = {"counts": arrow.int64(), "sums": arrow.float64()}
+    columns = {"settings": arrow.array([body]), "sha256": arrow.array([_digest(body, arrays)])}
+    for name, kind in kinds.items():
+        columns[name] = arrow.array([arrays[name]], arrow.list_(kind))
     return arrow.table(columns)
 
 
-def from_arrow(table: Any) -> list[dict[str, Any]]:
-    """The documents of a table, one a row."""
-    documents = []
-    for row in range(table.num_rows):
-        document = _known(json.loads(table["settings"][row].as_py()))
-        for name in ("counts", "sums"):
-            document[name] = table[name][row].values.to_numpy()
-        documents.append(document)
-    if not documents:
+def from_arrow(table: Any) -> list[State]:
+    """The documents and arrays of a table, one per row."""
+    names = ("settings", "sha256", *_DTYPES)
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise ValueError(f"a table of meters must have the column {missing[0]!r}")
+    if table.num_rows == 0:
         raise ValueError("a table of meters must have at least one row, got none")
-    return documents
+    return [_arrow_row(table, row) for row in range(table.num_rows)]
+
+
+def _arrow_row(table: Any, row: int) -> State:
+    body, written = (table[name][row].as_py() for name in ("settings", "sha256"))
+    arrays = {name: _as_array(table[name][row], name) for name in _DTYPES}
+    if not isinstance(body, str) or written != _digest(body, arrays):
+        raise ValueError(_CHANGED)
+    return _known(json.loads(body)), arrays
+
+
+def _as_array(cell: Any, name: str) -> NDArray[Any]:
+    """A list of numbers of an Arrow table; nulls and other kinds are refused."""
+    values = cell.as_py() if cell.values is None else cell.values.to_numpy(zero_copy_only=False)
+    if values is None or np.asarray(values).dtype != _DTYPES[name]:
+        raise ValueError(f"{name} of a table of meters must be lists of {_DTYPES[name].__name__}")
+    return np.asarray(values)
+
+
+# --- both -------------------------------------------------------------------------------------
+
+_CHANGED = "this meter was changed after it was written: its SHA-256 does not match"
 
 
 def _known(document: Any) -> dict[str, Any]:
     found = document.get("format") if isinstance(document, dict) else None
     if found != FORMAT:
         raise ValueError(f"a meter must have the format {FORMAT!r}, got {found!r}")
-    return dict(document)
+    return {name: value for name, value in document.items() if name != "format"}
 
 
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise ImportError('Arrow tables need pyarrow: pip install "calibrant[parquet]"') from error
-    return pyarrow
+def _digest(body: str, arrays: Arrays | None = None) -> str:
+    digest = hashlib.sha256(body.encode())
+    for name, array in sorted((arrays or {}).items()):
+        digest.update(f"\0{name}\0{array.shape}\0".encode() + array.tobytes())
+    return digest.hexdigest()

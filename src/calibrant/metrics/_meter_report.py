@@ -2,124 +2,144 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibrant._binning import BinStats, Floats, calibration_error, equal_cuts
-from calibrant.metrics._meter_state import SCORES, MeterState
-from calibrant.metrics.binned import debiased_error
+from calibrant._binning import BinStats
+from calibrant.metrics._intervals import Estimate
+from calibrant.metrics._meter_state import MeterState
+from calibrant.metrics._metric import Merging, Metric
+from calibrant.metrics._readings import Reads
+from calibrant.metrics._registry import METRICS
+from calibrant.metrics._report import MetricReport, missing
+from calibrant.metrics._tables import Table, estimate_rows, part_cell, value_cell
+from calibrant.metrics.binned import merged_equal_mass
 from calibrant.metrics.decomposition import BrierDecomposition, binned_calibration, decompose
-from calibrant.metrics.kde import kde_error
-from calibrant.metrics.smooth import smooth_error
+
+_PARTS = {"_std_error": "std_error", "_null": "null", "_error": "max_error"}
+_COLUMNS = {
+    "value": value_cell,
+    "std. error": part_cell("std_error"),
+    "if calibrated": part_cell("null"),
+    "max. error": part_cell("max_error"),
+}
 
 
 @dataclass(frozen=True)
-class MeterReport:
-    """Metrics of all rows that a meter has seen, as fractions.
+class MeterReport(MetricReport):
+    """Metrics of all rows that a meter has seen, as fractions; ``print`` shows a table.
 
-    ``ece_null`` is the mean ECE of a calibrated model with these confidences (normal
-    approximation in each bin). ``adaptive_ece`` comes from cells 2^-14 wide: the value from the
-    rows themselves lies within ``adaptive_ece_error`` of it. The standard errors are those of the
-    means. Classwise parts are None where the meter was told not to keep them.
+    The values are attributes, too: ``report.ece`` is the number ``report.metrics["ece"].value``,
+    and ``report.ece_null``, ``report.nll_std_error`` and ``report.adaptive_ece_error`` are the
+    other numbers of their estimates.
+
+    Parameters
+    ----------
+    n_rows : int
+        The number of rows.
+    n_classes : int
+        The number of classes.
+    metrics : dict of str to Estimate
+        The metrics by name. Scores have the standard error of their mean. The ECE has as ``null``
+        the mean ECE of a calibrated model with these confidences, by a normal approximation in
+        each bin. The adaptive ECE comes from cells 2^-14 wide: the value from the rows themselves
+        lies within ``max_error`` of it.
+    brier_decomposition : BrierDecomposition or None
+        The parts of the Brier score, by shifting the bins of the classes; None where the meter
+        was told not to keep them.
+    bins : BinStats
+        The equal-width bins of the top label.
     """
 
-    rows: int
-    accuracy: float
-    accuracy_std_error: float
-    nll: float
-    nll_std_error: float
-    brier: float
-    brier_std_error: float
-    ece: float
-    ece_null: float
-    rms_ece: float
-    mce: float
-    debiased_ece: float
-    adaptive_ece: float
-    adaptive_ece_error: float
-    smooth_ece: float
-    kde_ece: float
-    classwise_ece: float | None
-    brier_decomposition: BrierDecomposition | None
-    bins: BinStats
+    def __getattr__(self, name: str) -> float:
+        metrics: dict[str, Estimate] = self.__dict__.get("metrics", {})
+        if name in metrics:
+            return metrics[name].value
+        for ending, part in _PARTS.items():
+            estimate = metrics.get(name.removesuffix(ending)) if name.endswith(ending) else None
+            value = None if estimate is None else getattr(estimate, part)
+            if value is not None:
+                return float(value)
+        raise missing(self, name, metrics)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and lists."""
-        document = asdict(self)
-        document["bins"] = {name: values.tolist() for name, values in document["bins"].items()}
-        return document
+    def __str__(self) -> str:
+        return f"{self._headline()}\n\n{self._table().text()}"
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+    def _table(self) -> Table:
+        rows = estimate_rows(self.metrics, list(_COLUMNS.values()))
+        return Table(["", *_COLUMNS], list(rows.values())).filled()
 
 
 def report(state: MeterState) -> MeterReport:
     """Everything that the sums determine."""
-    total = float(state.sum("weight"))
-    means, errors = _means(state, total)
-    if int(state.count("impossible")):
-        means["nll"] = errors["nll"] = np.inf
-    bins, cells = state.stats("bins"), state.stats("cells")
-    adaptive, adaptive_error = equal_mass_error(cells, state.bins)
-    classwise = decomposition = None
-    if state.classwise:
-        class_bins = state.stats("class_bins")
-        classwise = float(calibration_error(class_bins).mean())
-        shares = state.sum("label_weight") / total
-        decomposition = decompose(means["brier"], binned_calibration(class_bins), shares)
-    noise = np.sqrt(state.sum("null_variance") * (2.0 / np.pi))  # E|X| of a normal X
+    means = _means(state)
+    stats = cache(lambda reads: _merged_bins(state, reads))
+    metrics: dict[str, Estimate] = {}
+    for metric in METRICS.values():
+        if metric.merging is None or (state.weighted and not metric.weighted):
+            continue
+        if metric.is_error:
+            estimate = _error(metric, metric.merging, state, stats)
+        else:
+            estimate = means.get(metric.name)
+        if estimate is not None:
+            metrics[metric.name] = estimate
+    bins = state.stats("equal-width")
     return MeterReport(
-        rows=int(state.count("rows")),
-        **means,
-        **{f"{name}_std_error": value for name, value in errors.items()},
-        ece=bins.error(),
-        ece_null=float(noise.sum() / total),
-        rms_ece=bins.error(2),
-        mce=bins.error("max"),
-        debiased_ece=float(debiased_error(bins)),
-        adaptive_ece=adaptive,
-        adaptive_ece_error=adaptive_error,
-        smooth_ece=float(smooth_error(cells)),
-        kde_ece=kde_error(state.stats("kde_cells")),
-        classwise_ece=classwise,
-        brier_decomposition=decomposition,
-        bins=BinStats(bins.edges, *(sums.copy() for sums in state.sum("bins"))),
+        n_rows=int(state.count("rows")),
+        n_classes=state.layout.n_classes,
+        metrics=metrics,
+        brier_decomposition=_decomposition(state, means.get("brier")),
+        bins=BinStats(bins.edges, *(column.copy() for column in bins.columns)),
     )
 
 
-def equal_mass_error(cells: BinStats, bins: int) -> tuple[float, float]:
-    """The equal-mass ECE with edges at cells, and how far the one from the rows may be from it.
-
-    A cut that falls within a cell moves to the cell's end. The rows that change bins by that lie
-    in the cell behind the cut, and change the error by at most twice their residuals.
-    """
-    filled = np.flatnonzero(cells.weight > 0.0)
-    mass = np.cumsum(cells.weight[filled])
-    cuts = equal_cuts(mass, bins)
-    holding = np.searchsorted(mass, cuts, side="left")
-    ends, first = np.unique(holding, return_index=True)
-    starts = np.concatenate([[0], filled[ends] + 1])
-    starts = starts[starts < len(cells.weight)]
-    residual = np.add.reduceat(cells.confidence_sum - cells.correct_sum, starts)
-    moved = _residual_bound(cells, filled[ends], mass[ends] - cuts[first])
-    return float(np.abs(residual).sum() / mass[-1]), float(2.0 * moved.sum() / mass[-1])
+def _merged_bins(state: MeterState, reads: Reads) -> BinStats:
+    """The bins that the sums have, or that its cells make up."""
+    if reads == "equal-mass":
+        return merged_equal_mass(state.stats("cells"), state.layout.n_bins)
+    return state.stats(reads)
 
 
-def _residual_bound(cells: BinStats, index: NDArray[np.intp], moved: Floats) -> Floats:
-    """The most that rows of a cell, of this total weight, can add up to in |c - hit|."""
-    low, high = cells.edges[index], cells.edges[index + 1]
-    hits = cells.correct_sum[index]
-    every_row = (cells.weight[index] - hits) * high + hits * (1.0 - low)
-    return np.minimum(every_row, moved * np.maximum(high, 1.0 - low))
+def _error(
+    metric: Metric, merging: Merging, state: MeterState, stats: Callable[[Reads], BinStats]
+) -> Estimate | None:
+    """A calibration error; None where the meter does not keep what it reads."""
+    reads = merging.reads or metric.reads
+    if reads == "classes" and not state.layout.classwise:
+        return None
+    null = max_error = None
+    if merging.null is not None:
+        null = merging.null(state.sum("null_variance"), float(state.sum("weight")))
+    if merging.max_error is not None:
+        max_error = merging.max_error(stats("cells"), state.layout.n_bins)
+    return Estimate(metric.from_bins(stats(reads)), null=null, max_error=max_error)
 
 
-def _means(state: MeterState, total: float) -> tuple[dict[str, float], dict[str, float]]:
+def _means(state: MeterState) -> dict[str, Estimate]:
     """Means of the scores and their standard errors, sqrt(sum w^2 (s - mean)^2) / sum w."""
+    total = float(state.sum("weight"))
     first, weighted, squares = state.sum("moments").T
     means = first / total
     variance = squares - 2.0 * means * weighted + means**2 * float(state.sum("weight_squares"))
     errors = np.sqrt(np.maximum(variance, 0.0)) / total
-    return (
-        dict(zip(SCORES, map(float, means), strict=True)),
-        dict(zip(SCORES, map(float, errors), strict=True)),
-    )
+    infinite = state.count("infinite") > 0
+    means, errors = (np.where(infinite, np.inf, column) for column in (means, errors))
+    return {
+        name: Estimate(float(mean), std_error=float(error))
+        for name, mean, error in zip(state.layout.scores, means, errors, strict=True)
+    }
+
+
+def _decomposition(state: MeterState, brier: Estimate | None) -> BrierDecomposition | None:
+    """The parts of the Brier score, from the bins of the classes."""
+    if brier is None or not state.layout.classwise:
+        return None
+    shares = state.sum("label_weight") / float(state.sum("weight"))
+    return decompose(brier.value, binned_calibration(state.stats("classes")), shares)

@@ -9,67 +9,189 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._binning import BinStats, Floats, equal_width_edges
+from calibrant._binning import BinStats, bin_index, equal_width_edges
+from calibrant._types import Floats
 from calibrant.metrics._cells import CELL_EDGES, CELLS
+from calibrant.metrics._labelled import Labelled
+from calibrant.metrics._readings import Reads, bins_of, row_scores
+from calibrant.metrics._registry import METRICS
 
-SCORES = ("accuracy", "nll", "brier")
+Counts = NDArray[np.int64]
 Shapes = dict[str, tuple[int, ...]]
+
+_ROUNDING = 1e-5  # of sums, and of probabilities beyond [0, 1], relative to the weights
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a state has room for; states of the same layout add up.
+
+    ``scores`` names the metrics that are means of one score per row.
+    """
+
+    n_bins: int
+    n_classes: int
+    classwise: bool
+    scores: tuple[str, ...]
+
+    @property
+    def counts(self) -> Shapes:
+        """Rows, and the rows where a score is infinite."""
+        return {"rows": (), "infinite": (len(self.scores),)}
+
+    @property
+    def sums(self) -> Shapes:
+        """Weights and their squares, moments of the scores, and bins as in ``BinStats``."""
+        shapes: Shapes = {
+            "weight": (),
+            "weight_squares": (),
+            "moments": (len(self.scores), 3),  # of w s, w^2 s and w^2 s^2: mean, standard error
+            "null_variance": (self.n_bins,),  # of w^2 c (1 - c)
+            "equal-width": (4, self.n_bins),
+            "cells": (4, CELLS),
+            "kde-cells": (4, CELLS),
+            "label_weight": (self.n_classes,),
+        }
+        if self.classwise:
+            shapes["classes"] = (4, self.n_classes, self.n_bins)
+        return shapes
+
+    @property
+    def binned(self) -> list[Reads]:
+        """The parts that hold bins, by what metrics call them."""
+        kept: list[Reads] = ["equal-width", "cells", "kde-cells"]
+        return [*kept, "classes"] if self.classwise else kept
+
+
+def score_names() -> tuple[str, ...]:
+    """The metrics of which a meter keeps moments."""
+    return tuple(m.name for m in METRICS.values() if m.mergeable and not m.is_error)
 
 
 @dataclass(frozen=True)
 class MeterState:
-    """Everything that adds up, for a number of bins and classes."""
+    """Everything that adds up."""
 
-    bins: int
-    classes: int
-    classwise: bool
-    counts: NDArray[np.int64]
+    layout: Layout
+    counts: Counts
     sums: Floats
 
     @classmethod
-    def empty(cls, bins: int, classes: int, classwise: bool) -> MeterState:
+    def empty(cls, layout: Layout) -> MeterState:
         """All zeros."""
-        shapes = count_shapes(bins), sum_shapes(bins, classes, classwise)
-        sizes = [sum(prod(shape) for shape in parts.values()) for parts in shapes]
-        counts = np.zeros(sizes[0], np.int64)
-        return cls(bins, classes, classwise, counts, np.zeros(sizes[1]))
+        counts, sums = _size(layout.counts), _size(layout.sums)
+        return cls(layout, np.zeros(counts, np.int64), np.zeros(sums))
 
     def __add__(self, other: MeterState) -> MeterState:
-        counts, sums = self.counts + other.counts, self.sums + other.sums
-        return MeterState(self.bins, self.classes, self.classwise, counts, sums)
+        return MeterState(self.layout, self.counts + other.counts, self.sums + other.sums)
 
-    def count(self, name: str) -> NDArray[np.int64]:
+    def count(self, name: str) -> Counts:
         """A part of the counts: a view, so that it can be added to."""
-        return _part(self.counts, count_shapes(self.bins), name)
+        return _part(self.counts, self.layout.counts, name)
 
     def sum(self, name: str) -> Floats:
         """A part of the sums: a view, so that it can be added to."""
-        return _part(self.sums, sum_shapes(self.bins, self.classes, self.classwise), name)
+        return _part(self.sums, self.layout.sums, name)
 
-    def stats(self, name: str) -> BinStats:
-        """A part of the sums as bin statistics: "bins", "cells", "kde_cells" or "class_bins"."""
-        edges = CELL_EDGES if name.endswith("cells") else equal_width_edges(self.bins)
-        return BinStats(edges, *self.sum(name))
+    def stats(self, reads: Reads) -> BinStats:
+        """A part of the sums as bin statistics."""
+        edges = CELL_EDGES if reads.endswith("cells") else equal_width_edges(self.layout.n_bins)
+        return BinStats(edges, *self.sum(reads))
+
+    @property
+    def weighted(self) -> bool:
+        """Whether any row had a weight other than 1: only then do these numbers differ."""
+        rows = float(self.count("rows"))
+        return not (float(self.sum("weight")) == float(self.sum("weight_squares")) == rows)
+
+    def add(self, data: Labelled) -> None:
+        """Add rows, in place."""
+        self.count("rows")[...] += data.n_rows
+        self.sum("weight")[...] += data.weight.sum()
+        self.sum("weight_squares")[...] += (data.weight**2).sum()
+        self.sum("label_weight")[...] += np.bincount(data.labels, data.weight, data.n_classes)
+        self._add_moments(data)
+        self._add_null_variance(data)
+        for reads in self.layout.binned:
+            bins = bins_of(reads, data, self.layout.n_bins)
+            for mine, theirs in zip(self.sum(reads), bins.columns, strict=True):
+                mine += theirs
+
+    def _add_moments(self, data: Labelled) -> None:
+        columns = [row_scores(METRICS[name].statistic, data) for name in self.layout.scores]
+        scores = np.stack(columns).astype(np.float64)
+        finite = np.isfinite(scores)
+        self.count("infinite")[...] += np.count_nonzero(~finite & (data.weight > 0.0), axis=1)
+        scores = np.where(finite, scores, 0.0)
+        squares = data.weight**2
+        moments = [scores @ data.weight, scores @ squares, scores**2 @ squares]
+        self.sum("moments")[...] += np.stack(moments, axis=1)
+
+    def _add_null_variance(self, data: Labelled) -> None:
+        confidence = data.top_label[0]
+        index = bin_index(confidence, equal_width_edges(self.layout.n_bins))
+        variance = data.weight**2 * confidence * (1.0 - confidence)
+        self.sum("null_variance")[...] += np.bincount(index, variance, self.layout.n_bins)
 
 
-def count_shapes(bins: int) -> Shapes:
-    """Rows; rows whose label had probability 0; rows a bin of confidence."""
-    return {"rows": (), "impossible": (), "bin_rows": (bins,)}
+# --- what every state obeys -------------------------------------------------------------------
 
 
-def sum_shapes(bins: int, classes: int, classwise: bool) -> Shapes:
-    """Weights and their squares, moments of the scores, and four sums a bin as in ``BinStats``."""
-    shapes: Shapes = {
-        "weight": (),
-        "weight_squares": (),
-        "moments": (len(SCORES), 3),  # sums of w s, w^2 s and w^2 s^2: mean and standard error
-        "null_variance": (bins,),  # sums of w^2 c (1 - c)
-        "bins": (4, bins),
-        "cells": (4, CELLS),
-        "kde_cells": (4, CELLS),
-        "label_weight": (classes,),
-    }
-    return shapes | {"class_bins": (4, classes, bins)} if classwise else shapes
+def checked_state(layout: Layout, counts: Any, sums: Any) -> MeterState:
+    """A state from flat vectors that come from outside, or an error with the rule they break."""
+    counts = _vector(counts, "int64", _size(layout.counts), "counts")
+    sums = _vector(sums, "float64", _size(layout.sums), "sums")
+    _refuse(counts < 0, counts, "counts of a meter must be at least 0")
+    _refuse(~np.isfinite(sums), sums, "sums of a meter must be finite")
+    state = MeterState(layout, counts, sums)
+    rows, infinite = state.count("rows"), state.count("infinite")
+    _refuse(rows < 1, rows, "a meter with classes must have at least one row")
+    _refuse(infinite > rows, infinite, f"infinite scores must be at most the rows, {rows}")
+    total, squares = state.sum("weight"), state.sum("weight_squares")
+    for part in (total, squares):
+        _refuse(part <= 0.0, part, "weights of a meter must have positive sums")
+    for name, size in (("null_variance", squares), ("label_weight", total)):
+        part = state.sum(name)
+        _refuse(part < -_ROUNDING * size, part, f"{name} of a meter must be at least 0")
+    _check_total("label_weight", state.sum("label_weight").sum(), float(total))
+    for reads in layout.binned:
+        _check_bins(reads, state.stats(reads), float(total))
+    return state
+
+
+def _check_bins(name: str, stats: BinStats, total: float) -> None:
+    """Refuse bins that no rows can have."""
+    slack = _ROUNDING * total
+    for column in stats.columns:
+        _refuse(column < -slack, column, f"sums of the bins {name!r} must be at least 0")
+    for column in (stats.confidence_sum, stats.correct_sum):
+        _refuse(column > stats.weight + slack, column, f"sums of {name!r} must not pass its weight")
+    for weight in np.atleast_1d(stats.total_weight):
+        _check_total(name, weight, total)
+
+
+def _check_total(name: str, weight: float, total: float) -> None:
+    if abs(weight - total) > _ROUNDING * total:
+        raise ValueError(f"the weights of {name!r} must add up to {total}, got {weight}")
+
+
+def _vector(values: Any, dtype: str, size: int, name: str) -> NDArray[Any]:
+    """A vector of the right kind and length."""
+    array = np.asarray(values)
+    if array.shape != (size,):
+        raise ValueError(f"{name} of such a meter must have shape ({size},), got {array.shape}")
+    if array.dtype != dtype:
+        raise ValueError(f"{name} of a meter must be {dtype}, got dtype {array.dtype}")
+    return array.copy()
+
+
+def _refuse(bad: Any, values: NDArray[Any], rule: str) -> None:
+    if np.any(bad):
+        raise ValueError(f"{rule}, got {values[bad].flat[0]}")
+
+
+def _size(shapes: Shapes) -> int:
+    return sum(prod(shape) for shape in shapes.values())
 
 
 def _part(flat: NDArray[Any], shapes: Shapes, name: str) -> NDArray[Any]:

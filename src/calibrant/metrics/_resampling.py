@@ -6,24 +6,51 @@ other rows? Draw the rows with replacement.
 
 Where all rows weigh the same, rows of one bin (and outcome) whose confidences agree to 2^-12 form a
 group: a binomial count stands for its hits, a multinomial count for its repetitions. Neither a
-count's mean changes by that, nor its variance by more than 2^-26 a row, and the cost no longer
+count's mean changes by that, nor its variance by more than 2^-26 per row, and the cost no longer
 grows with the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from calibrant._binning import BinStats, Floats, bin_index
+from calibrant._binning import BinStats, bin_index
+from calibrant._types import Floats, RandomState
 
 _MANY_ROWS = 16_384  # from here on rows are grouped
 _FINENESS = 4096
-_DRAWS = 4_000_000  # random numbers held at once
+MOST_DRAWS = 4_000_000  # random numbers held at once
+
+
+Statistic = Callable[[Any], NDArray[Any]]  # of the rows (``Labelled``) or of their ``BinStats``
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How often to draw, and the statistics to compute on each of the same draws.
+
+    ``group`` allows nearly equal rows to be drawn as one; draws for a pair of models must not.
+    """
+
+    statistics: Sequence[Statistic]
+    n_resamples: int
+    rng: np.random.Generator
+    group: bool = True
+
+    def all_of(self, stats: BinStats) -> Floats:
+        """The statistics side by side, with a last axis of their own."""
+        return np.stack([statistic(stats) for statistic in self.statistics], axis=-1)
+
+
+def generator(random_state: RandomState) -> np.random.Generator:
+    """A generator of random numbers; None is the seed 0, so that work can be repeated."""
+    return np.random.default_rng(0 if random_state is None else random_state)
 
 
 @dataclass(frozen=True)
@@ -72,25 +99,25 @@ class BinnedRows:
         weight = np.full(len(count), self.weight[0])
         return BinnedRows(self.edges, confidence, correct, weight, count)
 
-    def null(self, resamples: int, rng: np.random.Generator) -> Iterator[BinStats]:
+    def null(self, n_resamples: int, rng: np.random.Generator) -> Iterator[BinStats]:
         """Statistics of the same confidences with hits drawn from them, in batches."""
         rows = self.grouped(by_outcome=False)
         w, count = rows.weight, rows.count.astype(np.float64)[:, None]
         fixed = [rows._sums(column, count) for column in (w, w * rows.confidence, w**2)]
-        for size in _batches(resamples, len(rows.count) + len(self.edges)):
+        for size in batches_of(n_resamples, len(rows.count) + len(self.edges)):
             hits = _draw_hits(rows.count, rows.confidence, size, rng)
             correct = rows._sums(w, hits)
             weight, confidence, squares = (np.broadcast_to(sums, correct.shape) for sums in fixed)
             yield BinStats(self.edges, weight, confidence, correct, squares)
 
     def bootstrap(
-        self, resamples: int, rng: np.random.Generator, *, group: bool = True
+        self, n_resamples: int, rng: np.random.Generator, *, group: bool = True
     ) -> Iterator[BinStats]:
         """Statistics of rows drawn with replacement, in batches."""
         rows = self.grouped(by_outcome=True) if group else self
         w = rows.weight
         columns = (w, w * rows.confidence, w * rows.correct, w**2)
-        for size in _batches(resamples, len(rows.count) + 4 * len(self.edges)):
+        for size in batches_of(n_resamples, len(rows.count) + 4 * len(self.edges)):
             times = draw_repetitions(rows.count, size, rng)
             yield BinStats(self.edges, *(rows._sums(column, times) for column in columns))
 
@@ -108,50 +135,50 @@ def sparse_product(placed: csr_array[np.float64], times: Floats) -> Floats:
     return np.ascontiguousarray(np.asarray(placed @ times, np.float64).T)
 
 
-def values_of(
-    statistic: Callable[[BinStats], Floats], batches: Iterator[BinStats]
-) -> NDArray[np.float64]:
+def values_of(statistic: Callable[[BinStats], Floats], batches: Iterator[BinStats]) -> Floats:
     """The values of a metric over batches of statistics."""
     return np.concatenate([statistic(batch) for batch in batches])
 
 
 def bootstrap_means(
-    scores: Floats, weight: Floats, resamples: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Weighted means of the scores of rows drawn with replacement."""
+    scores: Floats, weight: Floats, n_resamples: int, rng: np.random.Generator
+) -> Floats:
+    """Weighted means of scores (rows, kinds) on rows drawn with replacement: (resamples, kinds)."""
     counted = weight > 0.0
     scores, weight = scores[counted], weight[counted]
     count = np.ones(len(scores), np.int64)
     values = []
-    for size in _batches(resamples, len(scores)):
+    for size in batches_of(n_resamples, len(scores)):
         times = draw_repetitions(count, size, rng)
-        values.append((weight * scores) @ times / (weight @ times))
+        values.append(times.T @ (weight[:, None] * scores) / (times.T @ weight)[:, None])
     return np.concatenate(values)
 
 
-def draw_repetitions(count: NDArray[np.int64], resamples: int, rng: np.random.Generator) -> Floats:
+def draw_repetitions(
+    count: NDArray[np.int64], n_resamples: int, rng: np.random.Generator
+) -> Floats:
     """How often each row is drawn, (rows, resamples), drawing as many rows as there are."""
     rows = len(count)
     total = int(count.sum())
     if total > rows:
-        return rng.multinomial(total, count / total, resamples).T.astype(np.float64, order="C")
-    times = np.empty((rows, resamples))
-    for column in range(resamples):
+        return rng.multinomial(total, count / total, n_resamples).T.astype(np.float64, order="C")
+    times = np.empty((rows, n_resamples))
+    for column in range(n_resamples):
         times[:, column] = np.bincount(rng.integers(0, rows, rows), minlength=rows)
     return times
 
 
 def _draw_hits(
-    count: NDArray[np.int64], chance: Floats, resamples: int, rng: np.random.Generator
+    count: NDArray[np.int64], chance: Floats, n_resamples: int, rng: np.random.Generator
 ) -> Floats:
     """How many of each group's rows hit, (groups, resamples)."""
-    shape = (len(count), resamples)
+    shape = (len(count), n_resamples)
     if np.all(count == 1):
         return (rng.random(shape) < chance[:, None]).astype(np.float64)
     return rng.binomial(count[:, None], chance[:, None], shape).astype(np.float64)
 
 
-def _batches(resamples: int, width: int) -> Iterator[int]:
+def batches_of(n_resamples: int, width: int) -> Iterator[int]:
     """The resamples in parts whose draws fit into memory."""
-    step = max(1, _DRAWS // width)
-    return (min(step, resamples - start) for start in range(0, resamples, step))
+    step = max(1, MOST_DRAWS // width)
+    return (min(step, n_resamples - start) for start in range(0, n_resamples, step))

@@ -2,7 +2,7 @@
 
 The predictions stay; labels are drawn from them, again and again, and the metric is computed anew.
 Given the predictions that is the null hypothesis itself, so the p-value holds for any number of
-rows and bins. (Vaicenavicius et al. 2019 also draw the predictions with replacement.)
+rows and bins. (Vaicenavicius et al. also draw the predictions with replacement.)
 """
 
 from __future__ import annotations
@@ -12,62 +12,123 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._arrays import RowRule
-from calibrant.metrics._door import Floats, Seed, labelled
-from calibrant.metrics._named import ErrorName, error_metric
-from calibrant.metrics.binned import DEFAULT_BINS
+from calibrant._types import InputKind, RandomState, RowRule
+from calibrant.metrics._intervals import check_resamples, p_value_of
+from calibrant.metrics._labelled import labelled
+from calibrant.metrics._readings import DEFAULT_BINS, error_sample
+from calibrant.metrics._registry import drawn_metric
+from calibrant.metrics._resampling import Drawing, generator
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
 @dataclass(frozen=True)
 class CalibrationTest:
-    """An error beside what a perfectly calibrated model would show on the same predictions."""
+    """An error beside what a perfectly calibrated model would show on the same predictions.
+
+    Parameters
+    ----------
+    metric : str
+        The name of the error.
+    observed : float
+        Its value.
+    p_value : float
+        How likely a calibrated model is to show such a value.
+    null_mean : float
+        The mean value of a calibrated model.
+    null_std : float
+        The standard deviation of its values.
+    quantiles : dict of float to float
+        Levels, and the values of a calibrated model below which so large a share lies.
+    n_resamples : int
+        How often labels were drawn.
+    """
 
     metric: str
     observed: float
     p_value: float
     null_mean: float
     null_std: float
-    quantiles: dict[float, float]  # level -> value of the null distribution
-    resamples: int
+    quantiles: dict[float, float]
+    n_resamples: int
 
 
 def calibration_test(
     probs: Any,
     labels: Any,
-    metric: ErrorName = "ece",
+    metric: str = "ece",
     *,
-    bins: int = DEFAULT_BINS,
-    resamples: int = 1000,
-    seed: Seed = 0,
+    n_bins: int = DEFAULT_BINS,
+    n_resamples: int = 1000,
+    random_state: RandomState = None,
     sample_weight: Any = None,
-    rows: RowRule = "strict",
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
 ) -> CalibrationTest:
     """Test "calibrated" with any calibration error as the statistic.
 
-    ``p_value`` is (1 + the resamples that reach the observed value) / (1 + resamples). Weights
-    enter the statistic; hits are drawn row by row, whatever a row weighs. ``"rms_ece"`` is ``ece``
-    with norm 2.
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    metric : str, default "ece"
+        The name of a calibration error in ``METRICS``.
+    n_bins : int, default 15
+        The number of bins.
+    n_resamples : int, default 1000
+        How often labels are drawn.
+    random_state : int, numpy.random.Generator or None, optional
+        The seed of the draws; None is 0.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    CalibrationTest
+        The p-value, and what a calibrated model would show.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    The p-value is (1 + the resamples that reach the observed value) / (1 + resamples). Weights
+    enter the statistic; hits are drawn row by row, whatever a row weighs.
+
+    References
+    ----------
+    Broecker and Smith, "Increasing the Reliability of Reliability Diagrams", Weather and
+    Forecasting 22, 2007. Vaicenavicius et al., "Evaluating model calibration in classification",
+    AISTATS 2019.
+
+    Examples
+    --------
+    >>> calibration_test([[0.8, 0.2]] * 50, [0, 1] * 25, n_resamples=99).p_value
+    0.01
     """
-    if resamples < 1:
-        raise ValueError(f"resamples must be at least 1, got {resamples}")
-    data = labelled(probs, labels, sample_weight, rows)
-    drawable = error_metric(metric, data, bins)
-    null = drawable.null(resamples, np.random.default_rng(seed))
-    return null_comparison(metric, drawable.observed(), null)
-
-
-def null_comparison(metric: str, observed: float, null: Floats) -> CalibrationTest:
-    """The observed value beside draws of the null."""
-    # Rounding must not decide between values that are equal in exact arithmetic.
-    reached = int(np.count_nonzero(null >= observed * (1.0 - 1e-12)))
+    check_resamples(n_resamples, 1)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    error = drawn_metric(metric, weighted=data.weighted, errors_only=True)
+    drawing = Drawing([error.statistic], n_resamples, generator(random_state))
+    null = error_sample(error.reads, data, n_bins).null(drawing)[:, 0]
+    observed = error.value(data, n_bins)
     return CalibrationTest(
         metric=metric,
         observed=observed,
-        p_value=(1 + reached) / (1 + len(null)),
+        p_value=p_value_of(observed, null),
         null_mean=float(null.mean()),
         null_std=float(null.std()),
         quantiles=dict(zip(_LEVELS, map(float, np.quantile(null, _LEVELS)), strict=True)),
-        resamples=len(null),
+        n_resamples=n_resamples,
     )

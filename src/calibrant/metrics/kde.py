@@ -1,4 +1,4 @@
-"""KDE-ECE of Mix-n-Match (2020): confidence and accuracy from mirrored triweight kernels."""
+"""KDE-ECE of Mix-n-Match: confidence and accuracy from mirrored triweight kernels."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import fft, ifft, rfft
 
-from calibrant._arrays import RowRule, row_sums, to_numpy
-from calibrant._binning import BinStats, Floats
-from calibrant.metrics._cells import cell_stats
-from calibrant.metrics._door import Labelled, labelled
+from calibrant._binning import BinStats
+from calibrant._types import Floats, InputKind, RowRule
+from calibrant.metrics._labelled import labelled
+from calibrant.metrics._readings import bins_of
 
 _GRID = np.linspace(-0.6, 1.6, 2**14)
 _STEP = float(_GRID[1] - _GRID[0])
@@ -25,30 +25,60 @@ def kde_ece(
     order: Literal[1, 2] = 1,
     *,
     sample_weight: Any = None,
-    rows: RowRule = "strict",
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
 ) -> float:
-    """integral |x - acc(x)|^order f(x) dx / integral f(x) dx, without a root.
+    """Compute the calibration error from kernel densities, without bins.
 
-    f is the kernel density of the confidences, acc(x) the kernel estimate of the accuracy. The
-    confidence is the largest probability divided by its row's sum; with two classes that of class
-    1, against "is it class 1". The bandwidth is (2 N)^(-1/5) times the standard deviation of the
-    confidences of the correct rows (of all rows where none is correct), N being Kish's effective
-    number of rows; at least two grid steps, so that equal confidences have a defined value.
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    order : {1, 2}, default 1
+        The power of the gap. No root is taken.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The error, as a fraction.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    It is integral |x - acc(x)|^order f(x) dx / integral f(x) dx, where f is the kernel density of
+    the confidences and acc(x) the kernel estimate of the accuracy. The confidence is the largest
+    probability divided by its row's sum; with two classes that of class 1, against "is it class 1".
+    The bandwidth is (2 N)^(-1/5) times the standard deviation of the confidences of the correct
+    rows (of all rows where none is correct), N being Kish's effective number of rows; at least two
+    grid steps, so that equal confidences have a defined value.
+
+    References
+    ----------
+    Zhang, Kailkhura and Han, "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty
+    Calibration in Deep Learning", ICML 2020.
+
+    Examples
+    --------
+    >>> round(kde_ece([[0.8, 0.2], [0.8, 0.2], [0.8, 0.2]], [0, 0, 1]), 2)
+    0.13
     """
-    data = labelled(probs, labels, sample_weight, rows)
-    return kde_error(cell_stats(*kde_columns(data), data.given_weight), order)
-
-
-def kde_columns(data: Labelled) -> tuple[Floats, NDArray[np.bool_]]:
-    """The confidences and hits that KDE-ECE speaks of."""
-    sums = data.by_tile(lambda tile, _: row_sums(tile))
-    if not np.all(sums > 0.0):
-        row = int(np.flatnonzero(~(sums > 0.0))[0])
-        raise ValueError(f"probs must have a positive value in every row, row {row} has none")
-    if data.classes == 2:
-        return to_numpy(data.probs[:, 1]).astype(np.float64) / sums, data.labels == 1
-    confidence, correct = data.top()
-    return confidence / sums, correct
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    return kde_error(bins_of("kde-cells", data), order)
 
 
 def kde_error(stats: BinStats, order: Literal[1, 2] = 1) -> float:
@@ -75,8 +105,8 @@ def kde_errors(stats: BinStats) -> Floats:
     """The KDE-ECE of each statistic in cells."""
     if stats.weight.ndim == 1:
         return np.asarray(kde_error(stats), np.float64)
-    columns = (stats.weight, stats.confidence_sum, stats.correct_sum, stats.weight_squares)
-    values = [kde_error(BinStats(stats.edges, *one)) for one in zip(*columns, strict=True)]
+    singles = zip(*stats.columns, strict=True)
+    values = [kde_error(BinStats(stats.edges, *one)) for one in singles]
     return np.array(values, np.float64)
 
 

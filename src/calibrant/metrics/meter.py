@@ -2,90 +2,139 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self, get_args
 
 import numpy as np
-from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from calibrant._arrays import (
-    Array,
-    InputKind,
-    RowRule,
-    as_labels,
-    as_scores,
-    as_weights,
-    as_working_float,
-    check_label_logits,
-    check_peaks,
-    check_probabilities,
-    normalize_rows,
-    row_tiles,
-    to_numpy,
-)
-from calibrant._binning import BinStats, Floats, bin_index, equal_width_edges
-from calibrant._numerics import log_softmax
+from calibrant._arrays import as_labels, as_weights, as_working_float, row_tiles
+from calibrant._binning import equal_width_edges
+from calibrant._types import Array, Floats, InputKind, RowRule
 from calibrant.metrics import _meter_files as files
-from calibrant.metrics._cells import cell_stats
-from calibrant.metrics._door import Labelled, take_class
+from calibrant.metrics._labelled import (
+    Labelled,
+    accepted,
+    check_row_rule,
+    from_logits,
+    valid_probabilities,
+)
 from calibrant.metrics._meter_report import MeterReport, report
-from calibrant.metrics._meter_state import MeterState
-from calibrant.metrics.binned import DEFAULT_BINS
-from calibrant.metrics.classwise import class_stats
-from calibrant.metrics.kde import kde_columns
-from calibrant.metrics.scores import brier_rows, nll_rows
+from calibrant.metrics._meter_state import Layout, MeterState, checked_state, score_names
+from calibrant.metrics._readings import DEFAULT_BINS
 
 _TILE = 2**20  # elements that are looked at together: the meter's working memory
+_SETTINGS = ("n_bins", "input", "row_sums", "classwise")
 
 
 class CalibrationMeter:
     """Calibration metrics in constant memory; meters of different rows merge.
 
-    ``input`` says what the scores are, ``rows`` what to do with rows of probabilities that do not
-    sum to 1, ``classwise=False`` leaves out the (classes x bins) part, for very many classes.
+    Parameters
+    ----------
+    n_bins : int, default 15
+        The number of bins.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    classwise : bool, default True
+        Whether to keep the bins of every class; without them very many classes cost nothing.
 
+    Raises
+    ------
+    ValueError
+        Where a setting is refused.
+
+    Examples
+    --------
     >>> meter = CalibrationMeter().update([[0.8, 0.2], [0.6, 0.4]], [0, 1])
-    >>> meter.merge(CalibrationMeter().update([[0.9, 0.1]], [0])).compute().rows
+    >>> meter.merge(CalibrationMeter().update([[0.9, 0.1]], [0])).compute().n_rows
     3
     """
 
     def __init__(
         self,
-        bins: int = DEFAULT_BINS,
-        input: InputKind = "probs",  # noqa: A002 -- the package's word for it
+        n_bins: int = DEFAULT_BINS,
+        input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
         *,
-        rows: RowRule = "strict",
+        row_sums: RowRule = "strict",
         classwise: bool = True,
     ) -> None:
-        equal_width_edges(bins)  # refuses what is no number of bins
+        equal_width_edges(n_bins)  # refuses what is no number of bins
         if input not in get_args(InputKind):
             raise ValueError(f'input must be "logits" or "probs", got {input!r}')
-        if rows not in get_args(RowRule):
-            raise ValueError(f'rows must be "strict", "normalize" or "raw", got {rows!r}')
-        self.bins = bins
+        check_row_rule(row_sums)
+        self.n_bins = int(n_bins)
         self.input: InputKind = input
-        self.rows: RowRule = rows
-        self.classwise = classwise
+        self.row_sums: RowRule = row_sums
+        self.classwise = bool(classwise)
         self._state: MeterState | None = None
 
     # --- rows in, numbers out ---
 
-    def update(self, scores: Any, labels: Any, sample_weight: Any = None) -> Self:
-        """Add rows; returns self. A refused array leaves the meter as it was."""
-        array = as_scores(scores, self.input)
-        height, classes = array.shape
-        added = self._fresh(classes)
-        target = as_labels(labels, height, classes)
-        weight = as_weights(sample_weight, height)
+    def update(
+        self,
+        scores: Any,
+        labels: Any,
+        sample_weight: Any = None,
+        *,
+        ignore_index: int | None = None,
+    ) -> Self:
+        """Add rows. A refused array leaves the meter as it was.
+
+        Parameters
+        ----------
+        scores : array of shape (n_rows, n_classes) or (n_rows,)
+            Probabilities or logits, as the meter was told; 1-D for class 1 of two.
+        labels : array of shape (n_rows,)
+            The true classes as integers from 0, or one-hot rows.
+        sample_weight : array of shape (n_rows,), optional
+            The weight of each row; all 1 by default.
+        ignore_index : int, optional
+            Rows with this label are left out.
+
+        Returns
+        -------
+        CalibrationMeter
+            The meter itself.
+
+        Raises
+        ------
+        ValueError
+            Where an array is refused: the message names the rule, the value and the row.
+        """
+        array, labels, sample_weight = accepted(
+            scores, labels, sample_weight, self.input, ignore_index
+        )
+        n_rows, n_classes = array.shape
+        target, weight = as_labels(labels, n_rows, n_classes), as_weights(sample_weight, n_rows)
+        added = self._fresh(n_classes)
         for tile in row_tiles(array, _TILE):
-            probs, nll = self._enter(array[tile], target[tile], tile.start)
-            data = Labelled(probs, target[tile], weight[tile], sample_weight is not None)
-            _add_rows(added, data, nll_rows(data) if nll is None else nll)
+            probs, log_true = self._probabilities(array[tile], target[tile], tile.start)
+            weighted = sample_weight is not None
+            added.add(Labelled(probs, target[tile], weight[tile], weighted, log_true))
         self._state = added if self._state is None else self._state + added
         return self
 
     def merge(self, other: CalibrationMeter) -> CalibrationMeter:
-        """A new meter of the rows of both; the settings must be the same."""
+        """Make a new meter of the rows of both; the settings must be the same.
+
+        Parameters
+        ----------
+        other : CalibrationMeter
+            The meter of other rows.
+
+        Returns
+        -------
+        CalibrationMeter
+            The meter of all rows.
+
+        Raises
+        ------
+        ValueError
+            Where settings or classes differ.
+        """
         if self._settings() != other._settings():
             raise ValueError(
                 "meters merge only where their settings are the same, "
@@ -94,18 +143,29 @@ class CalibrationMeter:
         merged = CalibrationMeter(**self._settings())
         states = [state for state in (self._state, other._state) if state is not None]
         if len(states) == 2:
-            _check_classes(states[0].classes, states[1].classes)
+            _check_same(states[0].layout, states[1].layout)
         if states:
-            merged._state = sum(states[1:], start=states[0] + merged._fresh(states[0].classes))
+            merged._state = sum(states, start=MeterState.empty(states[0].layout))
         return merged
 
     def compute(self) -> MeterReport:
-        """All metrics of the rows so far."""
+        """Compute all metrics of the rows so far.
+
+        Returns
+        -------
+        MeterReport
+            The metrics by name, and the bins.
+
+        Raises
+        ------
+        ValueError
+            Where the meter has not seen a row.
+        """
         if self._state is None:
             raise ValueError("a meter must see at least one row before compute, got none")
         return report(self._state)
 
-    # --- the state as flat vectors ---
+    # --- the state, and its ways in and out ---
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -117,23 +177,125 @@ class CalibrationMeter:
         """All sums as one flat vector (a copy); empty before the first row."""
         return np.zeros(0) if self._state is None else self._state.sums.copy()
 
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Take the meter apart, for a file.
+
+        Returns
+        -------
+        document : dict
+            Settings, classes and the names of the scores, as JSON values.
+        arrays : dict of str to ndarray
+            The flat vectors "counts" and "sums".
+        """
+        layout = None if self._state is None else self._state.layout
+        document = {
+            **self._settings(),
+            "n_classes": None if layout is None else layout.n_classes,
+            "scores": list(score_names() if layout is None else layout.scores),
+        }
+        return document, {"counts": self.counts, "sums": self.sums}
+
+    @classmethod
+    def from_state(
+        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> CalibrationMeter:
+        """Put a meter together from what ``to_state`` gave.
+
+        Parameters
+        ----------
+        document : mapping
+            Settings, classes and the names of the scores.
+        arrays : mapping of str to ndarray
+            The flat vectors "counts" and "sums".
+
+        Returns
+        -------
+        CalibrationMeter
+            The same meter.
+
+        Raises
+        ------
+        ValueError
+            Where anything is not as a meter's state must be; the message has rule and value.
+        """
+        for name in (*_SETTINGS, "n_classes", "scores"):
+            if name not in document:
+                raise ValueError(f"the state of a meter must have {name!r}, got {list(document)}")
+        for name in ("counts", "sums"):
+            if name not in arrays:
+                raise ValueError(f"the state of a meter must have {name!r}, got {list(arrays)}")
+        _check_types(document)
+        meter = cls(**{name: document[name] for name in _SETTINGS})
+        n_classes, scores = document["n_classes"], tuple(document["scores"])
+        counts, sums = arrays["counts"], arrays["sums"]
+        if n_classes is not None:
+            layout = Layout(meter.n_bins, n_classes, meter.classwise, scores)
+            meter._state = checked_state(layout, counts, sums)
+        elif len(counts) or len(sums):
+            raise ValueError(f"a meter without classes must have no sums, got {len(sums)}")
+        return meter
+
     def to_json(self) -> str:
-        """Settings and state as JSON text, every bit kept."""
-        return files.to_json(self._document(), self.counts, self.sums)
+        """Write settings and state as JSON text, every bit kept, with a SHA-256 checksum.
+
+        Returns
+        -------
+        str
+            The text, on one line.
+        """
+        return files.to_json(*self.to_state())
 
     @classmethod
     def from_json(cls, text: str) -> CalibrationMeter:
-        """The meter that ``to_json`` wrote."""
-        return cls._from_document(files.from_json(text))
+        """Read what ``to_json`` wrote.
+
+        Parameters
+        ----------
+        text : str
+            The text, not changed in any way.
+
+        Returns
+        -------
+        CalibrationMeter
+            The same meter.
+
+        Raises
+        ------
+        ValueError
+            Where the text is not that of a meter, or was changed.
+        """
+        return cls.from_state(*files.from_json(text))
 
     def to_arrow(self) -> Any:
-        """A ``pyarrow.Table`` of one row (settings, counts, sums)."""
-        return files.to_arrow(self._document(), self.counts, self.sums)
+        """Write settings and state as an Arrow table of one row, with a SHA-256 checksum.
+
+        Returns
+        -------
+        pyarrow.Table
+            The table; tables of several meters concatenate.
+        """
+        return files.to_arrow(*self.to_state())
 
     @classmethod
     def from_arrow(cls, table: Any) -> CalibrationMeter:
-        """The meter of a table; several rows (tables of several meters, joined) are merged."""
-        first, *others = (cls._from_document(document) for document in files.from_arrow(table))
+        """Read what ``to_arrow`` wrote; several rows (tables of several meters) are merged.
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+            The table.
+
+        Returns
+        -------
+        CalibrationMeter
+            The meter of all rows.
+
+        Raises
+        ------
+        ValueError
+            Where the table is not that of meters, or was changed.
+        """
+        first, *others = (cls.from_state(*state) for state in files.from_arrow(table))
         for other in others:
             first = first.merge(other)
         return first
@@ -141,83 +303,48 @@ class CalibrationMeter:
     # --- inside ---
 
     def _settings(self) -> dict[str, Any]:
-        names = ("bins", "input", "rows", "classwise")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _SETTINGS}
 
-    def _document(self) -> dict[str, Any]:
-        classes = None if self._state is None else self._state.classes
-        return {"settings": self._settings(), "classes": classes}
-
-    @classmethod
-    def _from_document(cls, document: dict[str, Any]) -> CalibrationMeter:
-        meter = cls(**document["settings"])
-        classes = document["classes"]
-        if classes is None:
-            return meter
-        state = meter._fresh(classes)
-        for mine, name in ((state.counts, "counts"), (state.sums, "sums")):
-            if len(document[name]) != len(mine):
-                raise ValueError(
-                    f"{name} of a meter with {classes} classes must have {len(mine)} numbers, "
-                    f"got {len(document[name])}"
-                )
-            mine[:] = document[name]
-        meter._state = state
-        return meter
-
-    def _fresh(self, classes: int) -> MeterState:
+    def _fresh(self, n_classes: int) -> MeterState:
+        """An empty state for rows with so many classes."""
+        layout = Layout(self.n_bins, n_classes, self.classwise, score_names())
         if self._state is not None:
-            _check_classes(self._state.classes, classes)
-        return MeterState.empty(self.bins, classes, self.classwise)
+            _check_same(self._state.layout, layout)
+        return MeterState.empty(layout)
 
-    def _enter(
+    def _probabilities(
         self, tile: Array, labels: NDArray[np.int64], first_row: int
     ) -> tuple[Array, Floats | None]:
-        """Valid probabilities, and the rows' NLL where logits know it better."""
+        """Valid probabilities, and the labels' log-probabilities where logits know them."""
         tile = as_working_float(tile)
-        xp = array_namespace(tile)
         if self.input == "probs":
-            check_probabilities(tile, rows=self.rows, first_row=first_row)
-            return (normalize_rows(tile) if self.rows == "normalize" else tile), None
-        check_peaks(tile, xp.max(tile, axis=1), first_row)
-        check_label_logits(to_numpy(take_class(tile, labels)), labels, first_row)
-        logs = log_softmax(tile)
-        return xp.exp(logs), -to_numpy(take_class(logs, labels)).astype(np.float64)
+            return valid_probabilities(tile, self.row_sums, first_row), None
+        return from_logits(tile, labels, first_row)
 
 
-def _check_classes(first: int, second: int) -> None:
-    if first != second:
-        raise ValueError(f"a meter's rows must have the same classes, got {first} and {second}")
+def _check_same(first: Layout, second: Layout) -> None:
+    """Refuse to add what does not add up; settings are compared elsewhere."""
+    if first.n_classes != second.n_classes:
+        raise ValueError(
+            "a meter's rows must have the same classes, "
+            f"got {first.n_classes} and {second.n_classes}"
+        )
+    if first.scores != second.scores:
+        raise ValueError(
+            f"meters must keep the same scores, got {first.scores} and {second.scores}"
+        )
 
 
-def _add_rows(state: MeterState, data: Labelled, nll: Floats) -> None:
-    """Add the rows' counts and sums to a state, in place."""
-    confidence, correct = data.top()
-    index = bin_index(confidence, equal_width_edges(state.bins))
-    squares = data.weight**2
-    possible = np.isfinite(nll)
-    state.count("rows")[...] += len(nll)
-    state.count("impossible")[...] += np.count_nonzero(~possible & (data.weight > 0.0))
-    state.count("bin_rows")[...] += np.bincount(index, minlength=state.bins)
-    state.sum("weight")[...] += data.weight.sum()
-    state.sum("weight_squares")[...] += squares.sum()
-    scores = np.stack([correct, np.where(possible, nll, 0.0), brier_rows(data)])
-    moments = [scores @ data.weight, scores @ squares, scores**2 @ squares]
-    state.sum("moments")[...] += np.stack(moments, axis=1)
-    state.sum("null_variance")[...] += np.bincount(
-        index, squares * confidence * (1.0 - confidence), state.bins
-    )
-    state.sum("label_weight")[...] += np.bincount(data.labels, data.weight, data.classes)
-    weight = data.given_weight
-    bins = BinStats.from_confidence(confidence, correct, state.bins, weight)
-    _add(state, "bins", bins)
-    _add(state, "cells", cell_stats(confidence, correct, weight))
-    _add(state, "kde_cells", cell_stats(*kde_columns(data), weight))
-    if state.classwise:
-        _add(state, "class_bins", class_stats(data, bins.edges))
-
-
-def _add(state: MeterState, name: str, stats: BinStats) -> None:
-    columns = (stats.weight, stats.confidence_sum, stats.correct_sum, stats.weight_squares)
-    for mine, theirs in zip(state.sum(name), columns, strict=True):
-        mine += theirs
+def _check_types(document: Mapping[str, Any]) -> None:
+    """Refuse settings of the wrong kind, which a damaged file may hold."""
+    n_bins, n_classes, scores = (document[name] for name in ("n_bins", "n_classes", "scores"))
+    if type(n_bins) is not int:
+        raise ValueError(f"n_bins must be a whole number, got {n_bins!r}")
+    if type(document["classwise"]) is not bool:
+        raise ValueError(f"classwise must be true or false, got {document['classwise']!r}")
+    if n_classes is not None and (type(n_classes) is not int or n_classes < 2):
+        raise ValueError(f"n_classes must be a whole number from 2 on, or none, got {n_classes!r}")
+    if not isinstance(scores, list | tuple) or not all(isinstance(name, str) for name in scores):
+        raise ValueError(f"scores must be a list of names, got {scores!r}")
+    if len(set(scores)) < len(scores):
+        raise ValueError(f"scores must be different names, got {scores!r}")

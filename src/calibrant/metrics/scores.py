@@ -1,4 +1,4 @@
-"""Accuracy and the proper scores: each row first, then the weighted mean."""
+"""Accuracy and the proper scores: per row first, then the weighted mean."""
 
 from __future__ import annotations
 
@@ -7,51 +7,242 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import Array, RowRule, like, row_sums
-from calibrant.metrics._door import Floats, Labelled, labelled, take_class
+from calibrant._arrays import like
+from calibrant._arrays import row_sums as sums_of_rows
+from calibrant._types import Array, Floats, InputKind, Labels, RowRule
+from calibrant.metrics._labelled import Labelled, labelled, take_class
+
+# --- functions --------------------------------------------------------------------------------
 
 
 def accuracy(
-    probs: Any, labels: Any, *, sample_weight: Any = None, rows: RowRule = "strict"
+    probs: Any,
+    labels: Any,
+    *,
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
 ) -> float:
-    """The share of rows whose largest probability (the first of ties) is the true class'.
+    """Compute the share of rows whose largest probability (the first of ties) is the true class'.
 
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The share, as a fraction.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Examples
+    --------
     >>> accuracy([[0.8, 0.2], [0.6, 0.4]], [0, 1])
     0.5
     """
-    data = labelled(probs, labels, sample_weight, rows)
-    return data.mean(data.top()[1])
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    return data.mean(correct_rows(data))
 
 
-def nll(probs: Any, labels: Any, *, sample_weight: Any = None, rows: RowRule = "strict") -> float:
-    """The mean of minus the log-probability of the true class; inf where one is 0.
+def nll(
+    probs: Any,
+    labels: Any,
+    *,
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> float:
+    """Compute the negative log-likelihood: the mean of -log(probability of the true class).
 
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The mean in natural logarithms; inf where a true class has probability 0.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    Nothing is clipped. Of logits the log-probabilities themselves are taken, which are exact where
+    a probability underflows.
+
+    Examples
+    --------
     >>> round(nll([[0.5, 0.5], [0.25, 0.75]], [0, 1]), 4)
     0.4904
+    >>> nll([[0.0, 2000.0]], [0], input="logits")
+    2000.0
     """
-    data = labelled(probs, labels, sample_weight, rows)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     return data.mean(nll_rows(data))
 
 
-def brier(probs: Any, labels: Any, *, sample_weight: Any = None, rows: RowRule = "strict") -> float:
-    """The mean squared distance to the one-hot label, summed over the classes (0 to 2).
+def brier(
+    probs: Any,
+    labels: Any,
+    *,
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> float:
+    """Compute the Brier score: the mean squared distance to the one-hot label.
 
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The mean over rows of the sum over classes, from 0 to 2.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    References
+    ----------
+    Brier, "Verification of forecasts expressed in terms of probability", Monthly Weather
+    Review 78, 1950.
+
+    Examples
+    --------
     >>> brier([[0.5, 0.5], [0.0, 1.0]], [0, 1])
     0.25
     """
-    data = labelled(probs, labels, sample_weight, rows)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     return data.mean(brier_rows(data))
 
 
-def nll_per_row(probs: Any, labels: Any, *, rows: RowRule = "strict") -> Array:
-    """Minus the log-probability of the true class of each row, in the array kind of ``probs``."""
-    data = labelled(probs, labels, rows=rows)
+def nll_per_row(
+    probs: Any,
+    labels: Any,
+    *,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> Array:
+    """Compute -log(probability of the true class) per row.
+
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    array of shape (n_rows,)
+        One number per row that is not left out, in the array kind of ``probs``.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Examples
+    --------
+    >>> nll_per_row([[0.5, 0.5], [0.25, 0.75]], [0, 1]).round(4)
+    array([0.6931, 0.2877])
+    """
+    data = labelled(probs, labels, None, row_sums, input, ignore_index)
     return like(nll_rows(data), data.probs)
 
 
-def brier_per_row(probs: Any, labels: Any, *, rows: RowRule = "strict") -> Array:
-    """The squared distance of each row to its one-hot label, in the array kind of ``probs``."""
-    data = labelled(probs, labels, rows=rows)
+def brier_per_row(
+    probs: Any,
+    labels: Any,
+    *,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> Array:
+    """Compute the squared distance to the one-hot label per row.
+
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    array of shape (n_rows,)
+        One number per row that is not left out, in the array kind of ``probs``.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Examples
+    --------
+    >>> brier_per_row([[0.5, 0.5], [0.0, 1.0]], [0, 1])
+    array([0.5, 0. ])
+    """
+    data = labelled(probs, labels, None, row_sums, input, ignore_index)
     return like(brier_rows(data), data.probs)
 
 
@@ -61,30 +252,81 @@ def calibration_gain(
     labels: Any,
     *,
     sample_weight: Any = None,
-    rows: RowRule = "strict",
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
 ) -> float:
-    """How much a calibrator lowers the Brier score: brier(base) - brier(calibrated).
+    """Compute how much a calibrator lowers the Brier score: brier(base) - brier(calibrated).
 
+    Parameters
+    ----------
+    base_probs : array of shape (n_rows, n_classes) or (n_rows,)
+        What ``probs`` were before calibration.
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The drop of the score, as a fraction. Higher is better.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
     A map that loses no information leaves the refinement part of the score alone, so this is the
-    drop of the squared calibration error over all classes. Higher is better.
+    drop of the squared calibration error over all classes.
 
+    References
+    ----------
+    Zhang, Kailkhura and Han, "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty
+    Calibration in Deep Learning", ICML 2020.
+
+    Examples
+    --------
     >>> round(calibration_gain([[0.9, 0.1]], [[0.8, 0.2]], [1]), 2)
     0.34
     """
-    options: dict[str, Any] = {"sample_weight": sample_weight, "rows": rows}
-    return brier(base_probs, labels, **options) - brier(probs, labels, **options)
+    base, calibrated = (
+        labelled(scores, labels, sample_weight, row_sums, input, ignore_index)
+        for scores in (base_probs, probs)
+    )
+    return base.mean(brier_rows(base)) - calibrated.mean(brier_rows(calibrated))
+
+
+# --- one score per row ------------------------------------------------------------------------
+
+
+def correct_rows(data: Labelled) -> NDArray[np.bool_]:
+    """Whether the top label is right, per row."""
+    return data.top_label[1]
 
 
 def nll_rows(data: Labelled) -> Floats:
-    """Minus the log-probability of the true class, a row."""
+    """Minus the log-probability of the true class, per row."""
+    if data.log_true is not None:
+        return -data.log_true
     with np.errstate(divide="ignore"):
-        return np.asarray(-np.log(data.true_class()))
+        return np.asarray(-np.log(data.true_class))
 
 
 def brier_rows(data: Labelled) -> Floats:
-    """The squared distance to the one-hot label, a row."""
+    """The squared distance to the one-hot label, per row."""
 
-    def distance(tile: Array, labels: NDArray[np.int64]) -> Array:
-        return row_sums(tile * tile) - 2.0 * take_class(tile, labels) + 1.0
+    def distance(tile: Array, labels: Labels) -> Array:
+        return sums_of_rows(tile * tile) - 2.0 * take_class(tile, labels) + 1.0
 
     return data.by_tile(distance)

@@ -1,4 +1,4 @@
-"""SmoothECE (Blasiok and Nakkiran 2023): residuals smoothed by a reflected Gaussian kernel.
+"""SmoothECE: residuals smoothed by a reflected Gaussian kernel.
 
 smECE_s = integral |(1/W) sum_i w_i K_s(t, c_i) (c_i - k_i)| dt, where K_s is a Gaussian of width s
 that is reflected at 0 and 1, and s is chosen so that smECE_s = s. Smoothing with reflection is heat
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from scipy.fft import dct, idct
 
-from calibrant._arrays import RowRule
-from calibrant._binning import BinStats, Floats
-from calibrant.metrics._cells import cell_stats
-from calibrant.metrics._door import labelled
+from calibrant._binning import BinStats
+from calibrant._types import Floats, InputKind, RowRule
+from calibrant.metrics._labelled import labelled
+from calibrant.metrics._readings import bins_of
 
 # Bandwidths are sought on the multiples of 2^-10 from the second on, as by the method's authors.
 _STEP = 2.0**-10
@@ -30,15 +30,57 @@ def smooth_ece(
     *,
     bandwidth: float | None = None,
     sample_weight: Any = None,
-    rows: RowRule = "strict",
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
 ) -> float:
-    """SmoothECE of the top label; by default at its self-consistent bandwidth.
+    """Compute the SmoothECE of the top label; by default at its self-consistent bandwidth.
 
-    That is the smallest multiple of 2^-10 (from 2^-9 on) at which the smoothed error is no larger
-    than the bandwidth.
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    bandwidth : float, optional
+        The width of the kernel, from 2^-10 to 1. By default the smallest multiple of 2^-10, from
+        2^-9 on, at which the smoothed error is no larger than the bandwidth.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The error, as a fraction.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    It is the integral over t in [0, 1] of |sum_i w_i K_s(t, c_i) (c_i - k_i)| / W, with confidences
+    c_i, hits k_i and a Gaussian K_s of width s that is reflected at 0 and 1.
+
+    References
+    ----------
+    Blasiok and Nakkiran, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing",
+    2023.
+
+    Examples
+    --------
+    >>> round(smooth_ece([[0.8, 0.2], [0.8, 0.2]], [0, 1]), 3)
+    0.3
     """
-    data = labelled(probs, labels, sample_weight, rows)
-    return float(smooth_error(cell_stats(*data.top(), data.given_weight), bandwidth))
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    return float(smooth_error(bins_of("cells", data), bandwidth))
 
 
 def smooth_error(stats: BinStats, bandwidth: float | None = None) -> Floats:
@@ -70,5 +112,5 @@ def _error_at(waves: Floats, bandwidth: Floats) -> Floats:
     """The mean over [0, 1] of the smoothed residual's size."""
     frequency = np.pi * np.arange(waves.shape[-1]) * bandwidth[..., None]
     smoothed = idct(waves * np.exp(-(frequency**2) / 2.0), n=_POINTS, axis=-1)
-    # The transform of a density in cells: the inverse of fewer points keeps its height a cell.
+    # The transform of a density in cells: the inverse of fewer points keeps its height per cell.
     return np.asarray(np.abs(smoothed).sum(axis=-1))

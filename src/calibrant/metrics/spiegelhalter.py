@@ -1,25 +1,36 @@
 """Spiegelhalter's z: is the Brier score what the probabilities themselves promise?
 
 Under calibration p_y has mean sum_c p_c^2 and variance sum_c p_c^3 - (sum_c p_c^2)^2 in a row, and
-the Brier score is an affine function of it. With two classes this is Spiegelhalter's (1986)
-statistic; with more, its direct extension.
+the Brier score is an affine function of it. With two classes this is Spiegelhalter's statistic;
+with more, its direct extension.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.special import ndtr
 
-from calibrant._arrays import RowRule, row_sums
-from calibrant.metrics._door import Floats, labelled
+from calibrant._arrays import row_sums as sums_of_rows
+from calibrant._types import Floats, InputKind, RowRule
+from calibrant.metrics._labelled import Labelled, labelled
+
+Notion = Literal["classes", "top-label"]
 
 
 @dataclass(frozen=True)
 class ZTest:
-    """A two-sided normal test. A positive z means a worse Brier score than promised."""
+    """A two-sided normal test. A positive z means a worse Brier score than promised.
+
+    Parameters
+    ----------
+    z : float
+        The statistic, standard normal under calibration.
+    p_value : float
+        How likely a calibrated model is to stray so far.
+    """
 
     z: float
     p_value: float
@@ -29,20 +40,70 @@ def spiegelhalter_test(
     probs: Any,
     labels: Any,
     *,
-    of: Literal["classes", "top-label"] = "classes",
+    notion: Notion = "classes",
     sample_weight: Any = None,
-    rows: RowRule = "strict",
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
 ) -> ZTest:
-    """Test the Brier score of all classes, or of "the prediction is right" alone."""
-    if of not in ("classes", "top-label"):
-        raise ValueError(f'of must be "classes" or "top-label", got {of!r}')
-    data = labelled(probs, labels, sample_weight, rows)
-    if of == "classes":
-        squares = data.by_tile(lambda tile, _: row_sums(tile * tile))
-        cubes = data.by_tile(lambda tile, _: row_sums(tile * tile * tile))
-        true = data.true_class()
+    """Test whether the Brier score is what the probabilities promise.
+
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    notion : {"classes", "top-label"}, default "classes"
+        The calibration of all classes, or of "the prediction is right" alone.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    ZTest
+        The statistic and its p-value.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    z is sum_i w_i (sum_c p_c^2 - p_y) over the root of its variance under calibration,
+    sum_i w_i^2 [sum_c p_c^3 - (sum_c p_c^2)^2].
+
+    References
+    ----------
+    Spiegelhalter, "Probabilistic prediction in patient management and clinical trials",
+    Statistics in Medicine 5, 1986.
+
+    Examples
+    --------
+    >>> round(spiegelhalter_test([[0.8, 0.2]] * 4, [0, 0, 0, 1]).p_value, 3)
+    0.803
+    """
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    return promised_brier(data, notion)
+
+
+def promised_brier(data: Labelled, notion: Notion = "classes") -> ZTest:
+    """The test of the Brier score against what the probabilities promise."""
+    if notion not in get_args(Notion):
+        raise ValueError(f'notion must be "classes" or "top-label", got {notion!r}')
+    if notion == "classes":
+        squares = data.by_tile(lambda tile, _: sums_of_rows(tile * tile))
+        cubes = data.by_tile(lambda tile, _: sums_of_rows(tile * tile * tile))
+        true = data.true_class
     else:
-        chance, correct = data.top()
+        chance, correct = data.top_label
         true = np.where(correct, chance, 1.0 - chance)
         squares = chance**2 + (1.0 - chance) ** 2
         cubes = chance**3 + (1.0 - chance) ** 3
@@ -50,6 +111,7 @@ def spiegelhalter_test(
 
 
 def _z_test(excess: Floats, variance: Floats, weight: Floats) -> ZTest:
+    """The test of a weighted sum whose variance is known."""
     total = float(weight @ excess)
     deviation = float(np.sqrt(weight**2 @ variance))
     if deviation > 1e-12 * weight.sum():

@@ -1,4 +1,4 @@
-"""Squared kernel calibration error (Widmann et al. 2019, 2021): all classes at once, no bins.
+"""Squared kernel calibration error: all classes at once, no bins.
 
 For two rows h = k(q, q') <e_y - q, e_y' - q'>, whose mean over independent rows is 0 if and only if
 the model is calibrated. Averaging h over all pairs within blocks of fixed size is unbiased, costs
@@ -15,8 +15,11 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from calibrant._arrays import Array, RowRule, like, to_numpy
-from calibrant.metrics._door import Floats, Labelled, Seed, labelled
+from calibrant._arrays import like, to_numpy
+from calibrant._types import Array, Floats, InputKind, RandomState, RowRule
+from calibrant._weights import weighted_mean
+from calibrant.metrics._labelled import Labelled, labelled
+from calibrant.metrics._resampling import generator
 
 Kernel = Literal["exponential", "total-variation", "gaussian"]
 Estimator = Literal["blocks", "unbiased", "biased"]
@@ -29,7 +32,21 @@ _TILE = 4_000_000  # elements of a temporary
 
 @dataclass(frozen=True)
 class SKCETest:
-    """The test of "calibrated" by the squared kernel calibration error."""
+    """The test of "calibrated" by the squared kernel calibration error.
+
+    Parameters
+    ----------
+    skce : float
+        The error: the mean over blocks of rows.
+    z : float
+        Its ratio to its standard error, standard normal under calibration.
+    p_value : float
+        How likely a calibrated model is to show such a z, or a larger one.
+    block_size : int
+        The rows per block.
+    bandwidth : float
+        The bandwidth of the kernel.
+    """
 
     skce: float
     z: float
@@ -46,25 +63,72 @@ def skce(
     kernel: Kernel = "exponential",
     bandwidth: float | None = None,
     block_size: int | None = None,
-    seed: Seed = 0,
+    random_state: RandomState = None,
     sample_weight: Any = None,
-    rows: RowRule = "strict",
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
 ) -> float:
-    """The squared kernel calibration error; unbiased, so it may be negative.
+    """Compute the squared kernel calibration error; unbiased, so it may be negative.
 
-    ``"blocks"`` averages over pairs within blocks of shuffled rows, in linear time; ``"unbiased"``
-    over all pairs and ``"biased"`` over all pairs and rows with themselves, in quadratic time.
-    The kernel is exp(-|q - q'| / nu) of the Euclidean or total-variation distance, or
-    exp(-|q - q'|^2 / (2 nu^2)); ``bandwidth`` nu is the median distance by default. A pair weighs
-    the product of its rows' weights.
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    estimator : {"blocks", "unbiased", "biased"}, default "blocks"
+        Pairs within blocks of shuffled rows, in linear time; all pairs, in quadratic time; or all
+        pairs and rows with themselves.
+    kernel : {"exponential", "total-variation", "gaussian"}, default "exponential"
+        exp(-|q - q'| / nu) of the Euclidean or total-variation distance, or
+        exp(-|q - q'|^2 / (2 nu^2)).
+    bandwidth : float, optional
+        The bandwidth nu of the kernel; the median distance of rows by default.
+    block_size : int, optional
+        The rows per block; by default a fiftieth of the rows, from 2 to 16.
+    random_state : int, numpy.random.Generator or None, optional
+        The seed of the draws; None is 0.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The squared error.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    It is the mean over pairs of rows of k(q, q') <e_y - q, e_y' - q'>, where q are a row's
+    probabilities and e_y is its one-hot label. A pair weighs the product of its rows' weights.
+
+    References
+    ----------
+    Widmann, Lindsten and Zachariah, "Calibration tests in multi-class classification: A unifying
+    framework", NeurIPS 2019, and "Calibration tests beyond classification", ICLR 2021.
+
+    Examples
+    --------
+    >>> round(skce([[0.9, 0.1]] * 4, [0, 0, 1, 1], estimator="unbiased"), 3)
+    0.153
     """
     if estimator not in get_args(Estimator):
         raise ValueError(f'estimator must be "blocks", "unbiased" or "biased", got {estimator!r}')
-    data = labelled(probs, labels, sample_weight, rows)
-    pairs = _Pairs.of(data, kernel, bandwidth, seed)
-    if estimator == "blocks" and len(data.labels) > 1:
-        values, weight = pairs.blocks(block_size)
-        return float(weight @ values / weight.sum())
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    pairs = _Pairs.of(data, kernel, bandwidth, random_state)
+    if estimator == "blocks" and data.n_rows > 1:
+        return weighted_mean(*pairs.blocks(block_size))
     return pairs.all(with_itself=estimator == "biased")
 
 
@@ -75,23 +139,78 @@ def skce_test(
     kernel: Kernel = "exponential",
     bandwidth: float | None = None,
     block_size: int | None = None,
-    seed: Seed = 0,
+    random_state: RandomState = None,
     sample_weight: Any = None,
-    rows: RowRule = "strict",
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
 ) -> SKCETest:
-    """Is the model calibrated? One-sided normal test of the mean of independent blocks.
+    """Test "calibrated" for all classes at once, by the mean of independent blocks of rows.
 
-    Small p-values speak against calibration. Needs at least two blocks.
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    kernel : {"exponential", "total-variation", "gaussian"}, default "exponential"
+        exp(-|q - q'| / nu) of the Euclidean or total-variation distance, or
+        exp(-|q - q'|^2 / (2 nu^2)).
+    bandwidth : float, optional
+        The bandwidth nu of the kernel; the median distance of rows by default.
+    block_size : int, optional
+        The rows per block; by default a fiftieth of the rows, from 2 to 16.
+    random_state : int, numpy.random.Generator or None, optional
+        The seed of the draws; None is 0.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    SKCETest
+        The one-sided normal test. Small p-values speak against calibration.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused, or where there are fewer rows than two blocks need.
+
+    References
+    ----------
+    Widmann, Lindsten and Zachariah, "Calibration tests in multi-class classification: A unifying
+    framework", NeurIPS 2019, and "Calibration tests beyond classification", ICLR 2021.
+
+    Examples
+    --------
+    >>> skce_test([[0.9, 0.1]] * 1000, [0, 1] * 500).p_value < 0.01
+    True
     """
-    data = labelled(probs, labels, sample_weight, rows)
-    pairs = _Pairs.of(data, kernel, bandwidth, seed)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    return _test_blocks(_Pairs.of(data, kernel, bandwidth, random_state), block_size)
+
+
+def default_skce_test(data: Labelled, random_state: RandomState) -> SKCETest | None:
+    """The test with all defaults; None where there are too few rows for it."""
+    if data.n_rows < 4:
+        return None
+    return _test_blocks(_Pairs.of(data, "exponential", None, random_state), None)
+
+
+def _test_blocks(pairs: _Pairs, block_size: int | None) -> SKCETest:
+    """The test of the mean of the blocks' values."""
     size = pairs.block_size(block_size)
     values, weight = pairs.blocks(block_size)
     if len(values) < 2:
         raise ValueError(
-            f"the SKCE test needs at least two blocks of {size} rows, got {len(data.labels)} rows"
+            f"the SKCE test needs at least two blocks of {size} rows, got {len(pairs.weight)} rows"
         )
-    mean = float(weight @ values / weight.sum())
+    mean = weighted_mean(values, weight)
     deviation = float(np.sqrt(weight**2 @ (values - mean) ** 2) / weight.sum())
     z = mean / deviation if deviation > 0.0 else 0.0 if mean == 0.0 else np.inf * np.sign(mean)
     return SKCETest(mean, float(z), float(ndtr(-z)), size, pairs.bandwidth)
@@ -108,15 +227,22 @@ class _Pairs:
     bandwidth: float
 
     @classmethod
-    def of(cls, data: Labelled, kernel: Kernel, bandwidth: float | None, seed: Seed) -> _Pairs:
+    def of(
+        cls,
+        data: Labelled,
+        kernel: Kernel,
+        bandwidth: float | None,
+        random_state: RandomState,
+    ) -> _Pairs:
+        """The rows of a data set, shuffled."""
         if kernel not in get_args(Kernel):
             raise ValueError(f"kernel must be one of {get_args(Kernel)}, got {kernel!r}")
         if bandwidth is not None and not bandwidth > 0.0:
             raise ValueError(f"bandwidth must be positive, got {bandwidth}")
-        order = np.random.default_rng(seed).permutation(len(data.labels))
+        order = generator(random_state).permutation(data.n_rows)
         xp = array_namespace(data.probs)
         probs = xp.astype(xp.take(data.probs, like(order, data.probs), axis=0), xp.float64)
-        classes = like(np.arange(data.classes), probs)
+        classes = like(np.arange(data.n_classes), probs)
         truth = like(data.labels[order][:, None], probs) == classes
         residual = xp.astype(truth, xp.float64) - probs
         nu = _median_distance(probs[:_MEDIAN_ROWS], kernel) if bandwidth is None else bandwidth
@@ -147,6 +273,7 @@ class _Pairs:
         return total / pairs if pairs > 1e-12 * weight else 0.0  # one row has no pair
 
     def block_size(self, asked: int | None) -> int:
+        """The rows per block: as asked, or a fiftieth of the rows within bounds."""
         rows = len(self.weight)
         if asked is None:
             return int(np.clip(rows // _FEWEST_BLOCKS, 2, _LARGEST_BLOCK))

@@ -101,34 +101,34 @@ def run(setting: Setting, logits: LogitSet) -> dict[str, Any]:
     row |= _judge(probs, split, method.rows)
     if setting.width is None and setting.fraction == 1.0:
         row["ece_by_bins"] = [
-            ece(probs, split.test_labels, bins=bins, rows=method.rows) for bins in BIN_SWEEP
+            ece(probs, split.test_labels, n_bins=bins, row_sums=method.rows) for bins in BIN_SWEEP
         ]
         if setting.seed == 0:
             row |= _some_temperatures(model, split)
     return row
 
 
-def _judge(probs: Any, split: LogitSet, rows: Any) -> dict[str, Any]:
-    """All metrics; ``rows="raw"`` takes what does not sum to 1 as it is."""
+def _judge(probs: Any, split: LogitSet, row_sums: Any) -> dict[str, Any]:
+    """All metrics; ``row_sums="raw"`` takes what does not sum to 1 as it is."""
     labels = split.test_labels
     return {
         "classes": split.classes,
         "val_rows": len(split.val_labels),
         "test_rows": len(labels),
-        "accuracy": accuracy(probs, labels, rows=rows),
-        "ece": ece(probs, labels, bins=BINS, rows=rows),
-        "ece_if_calibrated": _chance(probs, labels, rows),
-        "kde_ece": kde_ece(probs, labels, rows=rows),
-        "brier": brier(probs, labels, rows=rows),
-        "nll": _finite(nll(probs, labels, rows=rows)),
+        "accuracy": accuracy(probs, labels, row_sums=row_sums),
+        "ece": ece(probs, labels, n_bins=BINS, row_sums=row_sums),
+        "ece_if_calibrated": _chance(probs, labels, row_sums),
+        "kde_ece": kde_ece(probs, labels, row_sums=row_sums),
+        "brier": brier(probs, labels, row_sums=row_sums),
+        "nll": _finite(nll(probs, labels, row_sums=row_sums)),
     }
 
 
-def _chance(probs: Any, labels: Any, rows: Any) -> float | None:
+def _chance(probs: Any, labels: Any, row_sums: Any) -> float | None:
     """The ECE that labels drawn from the probabilities themselves would show, on average."""
-    if rows == "raw":
+    if row_sums == "raw":
         return None
-    drawn = calibration_test(probs, labels, bins=BINS, resamples=NULL_DRAWS)
+    drawn = calibration_test(probs, labels, n_bins=BINS, n_resamples=NULL_DRAWS)
     return drawn.null_mean
 
 

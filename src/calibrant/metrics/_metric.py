@@ -1,0 +1,168 @@
+"""What there is to say about a metric, in one record: all else is driven by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from calibrant._binning import BinStats
+from calibrant._types import Floats
+from calibrant.metrics._labelled import Labelled
+from calibrant.metrics._readings import DEFAULT_BINS, Reads, bins_of, row_scores
+from calibrant.metrics._resampling import Statistic
+
+Unit = Literal["percent", "plain"]
+
+
+@dataclass(frozen=True)
+class Merging:
+    """How a meter's sums give a metric; the defaults are what most metrics need.
+
+    Parameters
+    ----------
+    reads : str, optional
+        What the meter reads in place of what the metric does.
+    null : callable, optional
+        The mean value of a calibrated model, from the sums of w^2 c (1 - c) per equal-width bin
+        and the total weight.
+    max_error : callable, optional
+        How far the value can be from that of the rows, from the cells and the number of bins.
+    """
+
+    reads: Reads | None = None
+    null: Callable[[Floats, float], float] | None = None
+    max_error: Callable[[BinStats, int], float] | None = None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: what it is called, what it reads, and what can be done with it.
+
+    A metric that reads "rows" is the weighted mean of one score per row. All others are
+    calibration errors: functions of bins that are 0 for a calibrated model but for noise, which
+    therefore have a value under calibration and a p-value.
+
+    Parameters
+    ----------
+    name : str
+        The name in ``METRICS``, in ``evaluate(metrics=...)`` and of its function.
+    heading : str
+        What tables call it.
+    title : str
+        What it is, in words.
+    reads : {"rows", "equal-width", "equal-mass", "cells", "kde-cells", "classes"}
+        What it reads: one score per row; the top label's confidence and hits in equal-width bins,
+        in equal-mass bins or in narrow cells; the same of the normalized confidence; or the bins
+        of every class, over which it is averaged.
+    statistic : callable
+        From rows to one score per row, or from ``BinStats`` to one error each. Truth values are
+        a share, and have the interval of one.
+    higher_is_better : bool, default False
+        The direction.
+    unit : {"percent", "plain"}, default "percent"
+        How tables print it: times 100 with 2 digits, or as it is with 4.
+    merging : Merging, optional
+        How a ``CalibrationMeter`` gives it; None where it cannot.
+    resampled : bool, default True
+        Whether drawing anew gives it intervals and values under calibration.
+    weighted : bool, default True
+        Whether it takes weights.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import METRICS
+    >>> METRICS["ece"].heading, METRICS["ece"].format(0.0123)
+    ('ECE', '1.23')
+    """
+
+    name: str
+    heading: str
+    title: str
+    reads: Reads
+    statistic: Statistic
+    higher_is_better: bool = False
+    unit: Unit = "percent"
+    merging: Merging | None = Merging()
+    resampled: bool = True
+    weighted: bool = True
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is a calibration error, and not a score per row."""
+        return self.reads != "rows"
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether a ``CalibrationMeter`` gives it."""
+        return self.merging is not None
+
+    def value(self, data: Labelled, n_bins: int = DEFAULT_BINS) -> float:
+        """Compute it.
+
+        Parameters
+        ----------
+        data : Labelled
+            Checked probabilities and labels.
+        n_bins : int, default 15
+            The number of bins, for what has bins.
+
+        Returns
+        -------
+        float
+            The value, as a fraction.
+        """
+        if self.is_error:
+            return self.from_bins(bins_of(self.reads, data, n_bins))
+        return data.mean(row_scores(self.statistic, data))
+
+    def from_bins(self, stats: BinStats) -> float:
+        """Compute an error from the bins that it reads.
+
+        Parameters
+        ----------
+        stats : BinStats
+            The bins; of every class where it reads "classes".
+
+        Returns
+        -------
+        float
+            The value, as a fraction.
+        """
+        return float(np.mean(self.statistic(stats)))
+
+    def format(self, value: float) -> str:
+        """Write a value as every table does.
+
+        Parameters
+        ----------
+        value : float
+            A value of this metric, as a fraction.
+
+        Returns
+        -------
+        str
+            Times 100 with 2 digits, or as it is with 4.
+        """
+        return f"{value:.4f}" if self.unit == "plain" else f"{100.0 * value:.2f}"
+
+    def best(self, values: Sequence[float]) -> list[bool]:
+        """Tell which values are the best, as far as a table shows.
+
+        Parameters
+        ----------
+        values : sequence of float
+            The values to compare.
+
+        Returns
+        -------
+        list of bool
+            True for the best; all False where all of them read the same.
+        """
+        shown = [self.format(value) for value in values]
+        if len(set(shown)) < 2:
+            return [False] * len(shown)
+        best = self.format(max(values) if self.higher_is_better else min(values))
+        return [text == best for text in shown]

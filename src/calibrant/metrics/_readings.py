@@ -1,0 +1,155 @@
+"""The few things that metrics read, each computed once for a data set and drawn anew on demand.
+
+| a metric reads | that is |
+|---|---|
+| "rows" | one score per row, of which it is the weighted mean |
+| "equal-width", "equal-mass" | confidence and hits of the top label in bins |
+| "cells" | the same in cells so narrow that they stand for the rows |
+| "kde-cells" | the same of the confidence divided by its row's sum; of two classes, class 1's |
+| "classes" | every class' probability in equal-width bins; the metric is a mean over classes |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._binning import BinStats, equal_mass_edges, equal_width_edges
+from calibrant._types import Floats
+from calibrant.metrics._cells import CELL_EDGES, kde_columns
+from calibrant.metrics._class_bins import class_stats
+from calibrant.metrics._class_resampling import class_bootstrap, class_null
+from calibrant.metrics._labelled import Labelled
+from calibrant.metrics._resampling import (
+    BinnedRows,
+    Drawing,
+    Statistic,
+    bootstrap_means,
+    values_of,
+)
+
+# Draws are made in this order.
+Reads = Literal["rows", "equal-width", "equal-mass", "cells", "kde-cells", "classes"]
+
+DEFAULT_BINS = 15
+
+
+def bins_of(reads: Reads, data: Labelled, n_bins: int = DEFAULT_BINS) -> BinStats:
+    """The bins that a metric reads."""
+    if reads == "classes":
+        return data.once((reads, n_bins), lambda: class_stats(data, equal_width_edges(n_bins)))
+    return data.once((reads, n_bins), lambda: _top_label_bins(reads, data, n_bins))
+
+
+def row_scores(statistic: Statistic, data: Labelled) -> NDArray[Any]:
+    """One score per row."""
+    return data.once(statistic, lambda: statistic(data))
+
+
+def _columns(reads: Reads, data: Labelled) -> tuple[Floats, NDArray[np.bool_]]:
+    """The confidences and the hits."""
+    if reads == "kde-cells":
+        return data.once("kde-columns", lambda: kde_columns(data))
+    return data.top_label
+
+
+def _edges(reads: Reads, confidence: Floats, data: Labelled, n_bins: int) -> Floats:
+    """The edges of the bins."""
+    if reads == "equal-width":
+        return equal_width_edges(n_bins)
+    if reads == "equal-mass":
+        return equal_mass_edges(confidence, n_bins, data.weight_if_any)
+    return CELL_EDGES
+
+
+def _top_label_bins(reads: Reads, data: Labelled, n_bins: int) -> BinStats:
+    confidence, correct = _columns(reads, data)
+    edges = _edges(reads, confidence, data, n_bins)
+    weight = data.weight_if_any
+    return BinStats.from_confidence(confidence, correct, sample_weight=weight, edges=edges)
+
+
+# --- the same, drawn anew ---------------------------------------------------------------------
+
+
+class Sample(Protocol):
+    """What a metric reads on rows that are drawn anew."""
+
+    def bootstrap(self, drawing: Drawing) -> Floats:
+        """Values (resamples, statistics) on rows drawn with replacement."""
+
+
+class ErrorSample(Sample, Protocol):
+    """The sample of a calibration error: it also knows what a calibrated model would show."""
+
+    def null(self, drawing: Drawing) -> Floats:
+        """Values (resamples, statistics) of a calibrated model with the same predictions."""
+
+    def null_and_bootstrap(self, drawing: Drawing) -> tuple[Floats, Floats]:
+        """Both, one after the other."""
+
+
+def sample_of(reads: Reads, data: Labelled, n_bins: int) -> Sample:
+    """What a metric reads, ready to be drawn."""
+    return _RowSample(data) if reads == "rows" else error_sample(reads, data, n_bins)
+
+
+def error_sample(reads: Reads, data: Labelled, n_bins: int) -> ErrorSample:
+    """What a calibration error reads, ready to be drawn."""
+    if reads == "classes":
+        return _ClassSample(data, equal_width_edges(n_bins))
+    confidence, correct = _columns(reads, data)
+    edges = _edges(reads, confidence, data, n_bins)
+    return _BinSample(BinnedRows.of(confidence, correct, data.weight_if_any, edges))
+
+
+@dataclass(frozen=True)
+class _RowSample:
+    """Scores per row."""
+
+    data: Labelled
+
+    def bootstrap(self, drawing: Drawing) -> Floats:
+        scores = [row_scores(statistic, self.data) for statistic in drawing.statistics]
+        columns = np.stack(scores, axis=1).astype(np.float64)
+        return bootstrap_means(columns, self.data.weight, drawing.n_resamples, drawing.rng)
+
+
+@dataclass(frozen=True)
+class _BinSample:
+    """Confidences and hits in bins."""
+
+    rows: BinnedRows
+
+    def null(self, drawing: Drawing) -> Floats:
+        return values_of(drawing.all_of, self.rows.null(drawing.n_resamples, drawing.rng))
+
+    def bootstrap(self, drawing: Drawing) -> Floats:
+        batches = self.rows.bootstrap(drawing.n_resamples, drawing.rng, group=drawing.group)
+        return values_of(drawing.all_of, batches)
+
+    def null_and_bootstrap(self, drawing: Drawing) -> tuple[Floats, Floats]:
+        null = self.null(drawing)
+        return null, self.bootstrap(drawing)
+
+
+@dataclass(frozen=True)
+class _ClassSample:
+    """The bins of every class."""
+
+    data: Labelled
+    edges: Floats
+
+    def null(self, drawing: Drawing) -> Floats:
+        return class_null(self.data, self.edges, drawing)
+
+    def bootstrap(self, drawing: Drawing) -> Floats:
+        return class_bootstrap(self.data, self.edges, drawing)
+
+    def null_and_bootstrap(self, drawing: Drawing) -> tuple[Floats, Floats]:
+        # Rows are drawn before labels: the other order would give other intervals.
+        drawn = self.bootstrap(drawing)
+        return self.null(drawing), drawn
