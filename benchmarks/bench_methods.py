@@ -23,7 +23,6 @@ import numpy as np
 
 import calibrant
 from calibrant.calibrators import REGISTRY
-from calibrant.comparison import TWO_CLASS_METHODS
 from peers import PEERS
 
 LONG_RUN = 5.0  # seconds from which one run is enough
@@ -120,10 +119,10 @@ def main(arguments: list[str] | None = None) -> None:
         rows, classes = (int(part) for part in size.split("x"))
         print(f"{rows} x {classes}: seconds to fit and to predict, peer's total over ours")
         for name in names:
-            if name not in TWO_CLASS_METHODS:
+            if not REGISTRY[name].two_classes_only:
                 show(name, (rows, classes), chosen.limit)
     print("5000 x 2")
-    for name in [name for name in names if name in TWO_CLASS_METHODS]:
+    for name in [name for name in names if REGISTRY[name].two_classes_only]:
         show(name, (5000, 2), chosen.limit)
 
 

@@ -55,6 +55,17 @@ def test_mosaics(tmp_path: Path, nested: bool) -> None:
     np.testing.assert_array_equal(data.labels, y)
     np.testing.assert_array_equal(data.split, split)
 
+    wider = images.load("cifar10", tmp_path, split_seed=1, held_out=1_000)
+
+    assert (wider.split == images.VALIDATION).sum() == 1_000
+    np.testing.assert_array_equal(wider.rows(images.TEST), data.rows(images.TEST))
+    assert np.isin(data.rows(images.VALIDATION), wider.rows(images.VALIDATION)).all()
+    assert "the official test set" in wider.origin
+    assert "own 867 rows and 133 of its train rows, drawn by class with seed 1" in wider.origin
+    for held_out in (866, 867 + 867):
+        with pytest.raises(ValueError, match="867 to 1733 rows can be held out"):
+            images.load("cifar10", tmp_path, held_out=held_out)
+
 
 # --- CIFAR files ------------------------------------------------------------------------------
 
@@ -218,6 +229,57 @@ def test_split_by_class_is_stratified_and_seeded() -> None:
     assert np.bincount(labels[chosen], minlength=100).tolist() == [5] * 100
     np.testing.assert_array_equal(split, images.split_by_class(labels, 500, seed=1))
     assert (split != images.split_by_class(labels, 500, seed=2)).any()
+
+
+def own_split(n_classes: int, per_class: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and a split with so many train, validation and test rows in every class."""
+    parts = np.repeat([images.TRAIN, images.VALIDATION, images.TEST], per_class)
+    order = RNG.permutation(n_classes * len(parts))
+    labels, split = np.repeat(np.arange(n_classes), len(parts)), np.tile(parts, n_classes)
+    return labels[order], split[order].astype(np.uint8)
+
+
+def small_images(n: int) -> np.ndarray:
+    return np.arange(4 * n, dtype=np.uint32).view(np.uint8).reshape(n, 4, 4, 1)
+
+
+def test_12500_rows_are_held_out_by_class() -> None:
+    labels, split = own_split(100, (450, 50, 100))  # as CIFAR-100's
+    pixels = small_images(60_000)
+    wider = images.hold_out_more(pixels, labels, split, 7_500, seed=0)
+
+    assert np.bincount(wider).tolist() == [37_500, 12_500, 10_000]
+    for part, expected in ((images.TRAIN, 375), (images.VALIDATION, 125), (images.TEST, 100)):
+        assert np.unique(np.bincount(labels[wider == part])).tolist() == [expected]
+    moved = wider != split
+    assert moved.sum() == 7_500
+    assert (split[moved] == images.TRAIN).all()
+    again, other = (images.hold_out_more(pixels, labels, split, 7_500, seed) for seed in (0, 1))
+    np.testing.assert_array_equal(wider, again)
+    assert (wider != other).sum() > 5_000
+
+
+def test_twins_stay_in_the_train_rows() -> None:
+    labels, split = own_split(4, (20, 2, 3))
+    pixels = small_images(100)
+    train = np.flatnonzero(split == images.TRAIN)
+    pixels[train[10:20]] = pixels[train[:10]]
+    twins = images.occurs_again(pixels)
+    assert np.flatnonzero(twins).tolist() == sorted(train[:20])
+    for seed in range(5):
+        wider = images.hold_out_more(pixels, labels, split, 32, seed)
+        assert (wider[twins] == images.TRAIN).all()
+        assert np.bincount(labels[(wider != split)]).tolist() == [8] * 4
+
+
+def test_as_many_rows_as_wanted_of_official_files(tmp_path: Path) -> None:
+    write_cifar10(tmp_path / "cifar-10-batches-py", 4)
+    data = images.load("cifar10", tmp_path, held_out=30)
+    assert np.bincount(data.split).tolist() == [70, 30, 20]
+    assert np.bincount(data.labels[data.rows(images.VALIDATION)]).tolist() == [3] * 10
+    for held_out in (0, 100):
+        with pytest.raises(ValueError, match="1 to 99 rows"):
+            images.load("cifar10", tmp_path, held_out=held_out)
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import json
+import pickle
+import sys
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,8 +29,9 @@ from calibrant.papers.pts import (
     training,
 )
 from calibrant.papers.pts.images import TEST, TRAIN, VALIDATION, ImageSet
-from calibrant.papers.pts.logits import HeldOut, write_logits
-from calibrant.papers.pts.recipes import RECIPES, Recipe
+from calibrant.papers.pts.logits import HeldOut, scores, write_logits
+from calibrant.papers.pts.networks.layers import convolution
+from calibrant.papers.pts.recipes import RECIPES, STAND_INS, Recipe
 
 RECIPE = Recipe(epochs=3, batch=16, rate=0.05, weight_decay=5e-4, crop=2, flip=True)
 
@@ -65,6 +71,65 @@ def test_networks_give_logits(network: str, channels: int) -> None:
 def test_parameters_of_lenet5() -> None:
     count = sum(p.numel() for p in networks.build("lenet5", 10, 1, seed=0).parameters())
     assert count == 61_706  # the count of the classic description
+
+
+# Published counts of the ImageNet forms (1000 classes), less 900 of the classes and less what a
+# stem of 7x7 in place of 3x3 takes. For Xception without the statistics of its batch norms.
+@pytest.mark.parametrize(
+    ("network", "published", "width", "wide_stem"),
+    [
+        ("resnet50", 25_557_032, 2048, True),
+        ("resnet152", 60_192_808, 2048, True),
+        ("densenet169", 14_149_480, 1664, True),
+        ("xception", 22_855_952, 2048, False),
+        ("mobilenetv2", 3_504_872, 1280, False),
+    ],
+)
+def test_stand_ins_have_the_published_size(
+    network: str, published: int, width: int, wide_stem: bool
+) -> None:
+    module = networks.build(network, 100, 3, seed=0)
+    stem = 3 * 64 * (7 * 7 - 3 * 3) if wide_stem else 0
+    expected = published - 900 * (width + 1) - stem
+    assert sum(p.numel() for p in module.parameters()) == expected
+    assert "CIFAR form" in module.summary
+
+
+@pytest.mark.parametrize("network", STAND_INS)
+def test_stand_ins_end_on_a_map_of_4_by_4(network: str) -> None:
+    module = networks.build(network, 7, 3, seed=0).eval()
+    features: list[torch.Size] = []
+    module.layers[-1].register_forward_hook(
+        lambda head, inputs, output: features.append(inputs[0].shape)
+    )
+    with torch.no_grad():
+        logits = module(torch.zeros(2, 3, 32, 32))
+    assert logits.shape == (2, 7)
+    assert features[0][2:] == (4, 4)
+
+
+@pytest.mark.parametrize("network", STAND_INS)
+def test_stand_ins_train_one_step(network: str) -> None:
+    recipe = replace(RECIPES["cifar100", network], epochs=1, batch=4, rate=0.01)
+    data = striped_images(8, "cifar100")
+    before = networks.build(network, 100, 3, seed=0)
+    moved = training._Run.start(data, network, recipe, 0, torch.device("cpu"), compiled=False)
+    assert np.isfinite(moved.train_epoch())
+    still = [
+        name
+        for (name, old), new in zip(
+            before.named_parameters(), moved.network.parameters(), strict=True
+        )
+        if torch.equal(old, new)
+    ]
+    # A residual block starts as the identity: only its last scale learns at first.
+    assert not still or network.startswith("resnet")
+    assert not any(name.startswith(f"layers.{len(before.layers) - 1}.") for name in still)
+
+
+def test_a_depthwise_layer_starts_as_its_few_inputs_ask() -> None:
+    weight = convolution(2000, 2000, 3, groups=2000).weight
+    assert weight.std().item() == pytest.approx(np.sqrt(2 / 9), rel=0.05)
 
 
 def test_weights_come_from_the_seed_alone() -> None:
@@ -167,6 +232,54 @@ def test_an_interrupted_training_goes_on(tmp_path: Path) -> None:
     np.testing.assert_array_equal(resumed.held_out.test_logits, whole.held_out.test_logits)
 
 
+@pytest.mark.parametrize("network", ["lenet5", "mobilenetv2"])
+def test_time_that_is_up_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: str
+) -> None:
+    # Every look at the clock takes a second, and a sitting four: it ends in the middle of an epoch.
+    ticks = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: next(ticks))
+    data, recipe, file = striped_images(40), replace(RECIPE, epochs=2, batch=4), tmp_path / "run.pt"
+    losses: dict[str, list[float]] = {"whole": [], "parts": []}
+
+    def take(name: str, **options: Any) -> training.Trained:
+        return training.train(
+            data,
+            network,
+            recipe,
+            seed=0,
+            report=lambda epoch: losses[name].append(epoch.loss),
+            **options,
+        )
+
+    whole = take("whole")
+    monkeypatch.setattr(training, "time", clock)
+    stops, parts = 0, None
+    while parts is None:
+        try:
+            parts = take("parts", checkpoint=file, until=next(ticks) + 4)
+        except training.OutOfTime:
+            stops += 1
+
+    assert stops > 2
+    assert losses["parts"] == losses["whole"]
+    np.testing.assert_array_equal(parts.held_out.val_logits, whole.held_out.val_logits)
+    np.testing.assert_array_equal(parts.held_out.test_logits, whole.held_out.test_logits)
+
+
+def test_the_last_epoch_is_reported_however_rare_reports_are() -> None:
+    epochs: list[int] = []
+    train(striped_images(), report_every=1e9, report=lambda epoch: epochs.append(epoch.number))
+    assert epochs == [3]
+
+
+def test_a_checkpoint_of_another_split_is_refused(tmp_path: Path) -> None:
+    data, file = striped_images(), tmp_path / "run.pt"
+    train(data, checkpoint=file)
+    with pytest.raises(calibrant.FileError, match="other split"):
+        train(replace(data, origin="another seed"), checkpoint=file)
+
+
 def test_foreign_and_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
     data, file = striped_images(), tmp_path / "run.pt"
     train(data, replace(RECIPE, epochs=1), checkpoint=file)
@@ -226,16 +339,15 @@ def test_the_card_agrees_with_the_metrics(tmp_path: Path) -> None:
     card = write_logits(tmp_path / "x.npz", HeldOut(logits, labels, logits, labels), {})
     probs = calibrant.Uncalibrated().fit(logits, labels).predict_proba(logits.astype(np.float16))
     assert card["test_ece"] == pytest.approx(
-        calibrant.metrics.ece(probs, labels, bins=15), abs=1e-3
+        calibrant.metrics.ece(probs, labels, n_bins=15), abs=1e-3
     )
+    assert card["val_nll"] == pytest.approx(calibrant.metrics.nll(probs, labels))
 
 
 def test_command_trains_and_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        "calibrant.papers.pts.images.load", lambda dataset, data, seed: striped_images()
-    )
+    monkeypatch.setattr("calibrant.papers.pts.images.load", lambda *arguments: striped_images())
     words = f"--dataset cifar10 --data {tmp_path} --network lenet5 --out {tmp_path}".split()
     assert make_logits.main([*words, "--epochs", "2", "--batch", "8", "--device", "cpu"]) == 0
     assert "epoch 2/2" in (said := capsys.readouterr().out)
@@ -244,6 +356,47 @@ def test_command_trains_and_writes(
     assert card["epochs"] == 2
     assert "batch 8" in card["recipe"]
     assert {file.suffix for file in tmp_path.iterdir()} == {".npz", ".json"}
+    assert "--data IMAGES --network lenet5 --out FOLDER" in card["command"]
+    assert str(tmp_path) not in card["command"]
+    assert "note" not in card
+
+
+def test_command_stops_in_time_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Any] = []
+
+    def load(*arguments: Any) -> ImageSet:
+        asked.append(arguments[-1])
+        return striped_images(20, "cifar100")
+
+    monkeypatch.setattr("calibrant.papers.pts.images.load", load)
+    words = f"--dataset cifar100 --data {tmp_path} --network mobilenetv2 --out {tmp_path}".split()
+    words += ["--epochs", "1", "--batch", "5", "--rate", "0.01", "--device", "cpu"]
+    assert make_logits.main([*words, "--seconds", "0"]) == make_logits.STOPPED
+    assert "stopped in epoch 1 of 1" in capsys.readouterr().out
+    assert [file.name for file in tmp_path.iterdir()] == ["cifar100-mobilenetv2.checkpoint.pt"]
+    assert make_logits.main(words) == 0
+    assert asked == [12_500, 12_500]
+    card = json.loads((tmp_path / "cifar100-mobilenetv2.json").read_text())
+    assert card["note"].startswith("Architecture stand-in on CIFAR-100")
+    assert {"test_nll", "val_nll"} <= card.keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "end"),
+    [
+        ("--flip 0", "--flip 0"),
+        ("--flip 1 --rate 0.5", "--rate 0.5 --flip 1"),
+        ("--held-out 9 --seconds 5 --no-tuning", "--no-tuning --held-out 9"),
+    ],
+)
+def test_the_card_tells_the_command(words: str, end: str) -> None:
+    whole = f"--dataset cifar10 --data a --network lenet5 --out b {words}".split()
+    said = make_logits.command_of(make_logits.parser().parse_args(whole))
+    assert said.endswith(f"--split-seed 0 {end}")
+    given = said.split()[3:]
+    assert make_logits.command_of(make_logits.parser().parse_args(given)) == said
 
 
 def test_command_tells_errors_in_one_line(
@@ -257,6 +410,84 @@ def test_command_tells_errors_in_one_line(
 def test_every_recipe_builds() -> None:
     for dataset, network in RECIPES:
         assert make_logits.recipe_for(dataset, network, {}).describe()
+
+
+# --- all of them ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trainer(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The tool that trains all networks."""
+    file = Path(__file__).parents[1] / "tools" / "train_all_logits.py"
+    if not file.exists():
+        pytest.skip("the tools are in a clone only")
+    specification = importlib.util.spec_from_file_location("train_all_logits", file)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(sys, "path", list(sys.path))  # the tool puts src in front
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_slow_networks_come_first(trainer: Any) -> None:
+    options = trainer.parse_arguments(["--data", "d", "--out", "o", "--seeds", "3", "4"])
+    jobs = trainer.jobs_of(options)
+    assert len(jobs) == 2 * len(RECIPES)
+    assert [job.network for job in jobs[:2]] == ["densenet169", "resnet152"]
+    assert {job.seed for job in jobs[: len(RECIPES)]} == {3}
+
+
+def test_all_networks_stop_in_time_and_go_on(
+    trainer: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cifar100").mkdir()
+    rng = np.random.default_rng(0)
+    for name, n in (("train", 60), ("test", 20)):
+        pixels = rng.integers(0, 256, (n, 3072), dtype=np.uint8)
+        content = {"data": pixels, "fine_labels": (np.arange(n) % 100).tolist()}
+        (tmp_path / "cifar100" / name).write_bytes(pickle.dumps(content, protocol=2))
+    words = ["--data", str(tmp_path), "--out", str(tmp_path / "out"), "--device", "cpu"]
+    words += ["--only", "cifar100-lenet5", "--held-out", "20", "--epochs", "2"]
+    words += ["--pack", str(tmp_path / "packed")]
+    assert trainer.main([*words, "--seconds", "1"]) == 1
+    assert "lenet5 seed 0 not started" in capsys.readouterr().out
+    trainer.SHORTEST = -1.0
+    assert trainer.main([*words, "--seconds", "0"]) == 1
+    assert "lenet5 seed 0 stopped:\nstopped in epoch 1 of 2" in capsys.readouterr().out
+    assert trainer.main(words) == 0
+    assert "1 of 1 networks finished" in capsys.readouterr().out
+    with tarfile.open(tmp_path / "packed" / "cifar100-lenet5-seed0.tar") as archive:
+        names = archive.getnames()
+    assert names == [f"seed0/cifar100-lenet5.{ending}" for ending in ("npz", "json", "log")]
+    card = json.loads((tmp_path / "out" / "seed0" / "cifar100-lenet5.json").read_text())
+    assert "40 images to train, 20 to validate" in card["dataset"]
+
+
+# --- the trained stand-ins --------------------------------------------------------------------
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the stand-ins are in a clone only")
+@pytest.mark.parametrize("network", STAND_INS)
+def test_cards_of_the_stand_ins_tell_the_truth(network: str) -> None:
+    recipe = RECIPES["cifar100", network]
+    files = sorted(DATA.glob(f"**/cifar100-{network}.npz"))
+    assert DATA / f"cifar100-{network}.npz" in files
+    for file in files:
+        card = json.loads(file.with_suffix(".json").read_text())
+        with np.load(file) as arrays:
+            held_out = HeldOut(**arrays)
+        found = scores(held_out)
+        assert held_out.val_logits.shape == (12_500, 100)
+        assert held_out.test_logits.shape == (10_000, 100)
+        assert np.unique(np.bincount(held_out.val_labels)).tolist() == [125]
+        assert found == pytest.approx({name: card[name] for name in found})
+        assert (card["recipe"], card["epochs"]) == (recipe.describe(), recipe.epochs)
+        assert card["network"] == networks.build(network, 100, 3, seed=0).summary
+        assert "not the official split" in card["dataset"]
 
 
 # --- ImageNet ---------------------------------------------------------------------------------

@@ -15,11 +15,11 @@ from sklearn.exceptions import NotFittedError
 
 import calibrant
 from calibrant.calibrators import REGISTRY
-from calibrant.comparison import TWO_CLASS_METHODS
 
 METHODS = sorted(REGISTRY)
+TWO_CLASS_METHODS = [name for name in METHODS if REGISTRY[name].two_classes_only]
 MULTI_CLASS = [name for name in METHODS if name not in TWO_CLASS_METHODS]
-PRESERVING = [name for name in METHODS if REGISTRY[name].accuracy_preserving]
+PRESERVING = [name for name in METHODS if REGISTRY[name]().accuracy_preserving]
 
 
 def sample(name, rows=300, seed=0, classes=5):
@@ -59,7 +59,8 @@ def test_follows_the_estimator_rules(name):
     assert again.fit(logits, labels) is again
     assert again.n_classes_ == logits.shape[1]
     assert again.fit_info_.converged in (True, False)
-    assert isinstance(REGISTRY[name].accuracy_preserving, bool)
+    assert isinstance(again.accuracy_preserving, bool)
+    assert again.accuracy_preserving == model.accuracy_preserving
     said = " ".join((type(model).__doc__ or "").split())
     assert "reserve" in said, "the docstring must say whether accuracy is preserved"
 

@@ -15,10 +15,7 @@ from array_api_compat import array_namespace, is_cupy_array, is_numpy_array, is_
 from numpy.typing import NDArray
 
 from calibrant._errors import warn
-from calibrant._types import Array as Array
-from calibrant._types import InputKind as InputKind
-from calibrant._types import Labels
-from calibrant._types import RowRule as RowRule
+from calibrant._types import Array, InputKind, Labels, RowRule
 
 TILE_ELEMENTS = 131_072  # large enough that threads do not wait for the interpreter
 DEVICE_TILE_ELEMENTS = 16 * 1024 * 1024  # an accelerator wants large tiles

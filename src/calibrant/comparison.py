@@ -19,7 +19,6 @@ from calibrant.metrics._registry import METRICS, metrics_named
 from calibrant.metrics._report import PlainDocument, missing
 from calibrant.metrics._tables import Table, counted, marked_column, unit_note
 
-TWO_CLASS_METHODS = ("platt", "beta")
 DEFAULT_METRICS = ("accuracy", "ece", "classwise_ece", "brier", "nll")
 
 
@@ -247,9 +246,4 @@ def _judge(
 
 def _fitting(n_classes: int) -> list[str]:
     """The methods that take scores with so many classes."""
-    return [name for name, cls in REGISTRY.items() if n_classes == 2 or not _needs_two(name, cls)]
-
-
-def _needs_two(name: str, cls: type) -> bool:
-    """Whether a method is for two classes only."""
-    return bool(getattr(cls, "two_classes_only", name in TWO_CLASS_METHODS))
+    return [name for name, cls in REGISTRY.items() if n_classes == 2 or not cls.two_classes_only]

@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from calibrant._progress import Report, reporter
-from calibrant._types import InputKind, Progress, RandomState, RowRule
+from calibrant._progress import reporter
+from calibrant._types import InputKind, Progress, RandomState, Report, RowRule
 from calibrant.metrics._intervals import (
     Estimate,
     check_level,

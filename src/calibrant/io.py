@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,8 +152,7 @@ def _calibrator_from(document: Mapping[str, Any], arrays: Mapping[str, NDArray[A
     _check_info(info, n_classes)
     if n_classes is not None:
         formula.check_classes(n_classes)
-    vars(calibrator).update(formula_=formula, fit_info_=info, n_classes_=n_classes)
-    return calibrator
+    return calibrator._restored(formula, info, n_classes)
 
 
 def _check_info(info: FitInfo, n_classes: Any) -> None:
@@ -173,4 +172,4 @@ def _plain(value: Any) -> Any:
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+    return tuple(value) if isinstance(value, list) else value

@@ -67,7 +67,7 @@ class Calibrator(BaseEstimator, ABC):
     #: True for the methods that are defined for two classes alone.
     two_classes_only: ClassVar[bool] = False
     #: What kind of formula a fit gives: whether there are temperatures, or new logits.
-    _gives: ClassVar[type[Formula]] = Formula
+    _gives: ClassVar[type[Formula]] = Formula  # type: ignore[type-abstract]
 
     input: InputKind
     formula_: Formula
@@ -105,7 +105,12 @@ class Calibrator(BaseEstimator, ABC):
         """The end of a fit: everything at once, or nothing."""
         if not info.converged:
             warn(f"{type(self).__name__}: {info.message}")
-        vars(self).update(formula_=formula, fit_info_=info, n_classes_=n_classes)
+        return self._restored(formula, info, n_classes)
+
+    @final
+    def _restored(self, formula: Formula, info: FitInfo, n_classes: int | None) -> Self:
+        """The state of a fitted calibrator, in one step that no interrupt can cut in two."""
+        self.__dict__.update(formula_=formula, fit_info_=info, n_classes_=n_classes)
         return self
 
     # --- predicting ---
@@ -166,7 +171,7 @@ class Calibrator(BaseEstimator, ABC):
 
         return self._map_rows(logits, arg_max, per_row=True)
 
-    @available_if(lambda self: issubclass(self._gives, TemperatureFormula))
+    @available_if(lambda self: issubclass(self._gives, TemperatureFormula))  # type: ignore[untyped-decorator]
     def temperature(self, logits: Any) -> Array:
         """The temperature of each row, for methods that divide logits by one.
 
@@ -183,7 +188,7 @@ class Calibrator(BaseEstimator, ABC):
         formula = cast("TemperatureFormula", self._formula())
         return self._map_rows(logits, formula.row_temperatures, per_row=True)
 
-    @available_if(lambda self: issubclass(self._gives, LogitMap))
+    @available_if(lambda self: issubclass(self._gives, LogitMap))  # type: ignore[untyped-decorator]
     def transform(self, logits: Any) -> Array:
         """New logits, whose softmax is ``predict_proba``, for methods that are such a map.
 
@@ -243,6 +248,14 @@ class Calibrator(BaseEstimator, ABC):
             with ThreadPoolExecutor(min(available_cores(), len(tiles) - 1)) as pool:
                 list(pool.map(fill, tiles[1:]))
         return like(result, scores)
+
+
+def check_is_calibrator(thing: object) -> None:
+    """Refuse what is no fitted calibrator."""
+    if not isinstance(thing, Calibrator):
+        name = type(thing).__name__
+        raise TypeError(f"a fitted calibrator of calibrant is needed, got {name}")
+    check_is_fitted(thing, "formula_")
 
 
 def as_logits(tile: Array, kind: InputKind, first_row: int = 0) -> Array:
@@ -317,14 +330,14 @@ class LogitCalibrator(Calibrator, ABC):
     def _entered(self, logits: Any, labels: Any, sample_weight: Any) -> LabelledLogits:
         scores = as_scores(logits, self.input)
         rows, classes = scores.shape
-        if self.two_classes_only and classes != 2:
-            raise ValueError(f"{type(self).__name__} is for two classes, got {classes}")
         target = as_labels(labels, rows, classes)
         weight = as_weights(sample_weight, rows)
         if self.input == "logits":
             warn_if_probabilities(scores)
         values = as_logits(to_numpy(scores), self.input).astype(np.float64)
         check_label_logits(values[np.arange(rows), target], target, kind=self.input)
+        if self.two_classes_only and classes != 2:
+            raise ValueError(f"{type(self).__name__} is for two classes, got {classes}")
         used = weight > 0.0  # rows of weight 0 are as good as absent
         if not used.all():
             values, target, weight = values[used], target[used], weight[used]

@@ -28,7 +28,8 @@ from calibrant._arrays import (
     to_numpy,
     without_ignored,
 )
-from calibrant._numerics import log_softmax
+from calibrant._ops import ops_of
+from calibrant._rows import log_softmax
 from calibrant._types import Array, Floats, InputKind, Labels, RowRule
 from calibrant._weights import weighted_mean
 
@@ -159,7 +160,7 @@ def from_logits(array: Array, labels: Labels, first_row: int = 0) -> tuple[Array
         logits, target = array[tile], labels[tile]
         check_peaks(logits, xp.max(logits, axis=1), first_row + tile.start)
         check_label_logits(to_numpy(take_class(logits, target)), target, first_row + tile.start)
-        logs = log_softmax(logits)
+        logs = log_softmax(logits, 1.0, ops_of(logits))
         probs.append(xp.exp(logs))
         log_true.append(to_numpy(take_class(logs, target)).astype(np.float64))
     return xp.concat(probs) if len(probs) > 1 else probs[0], np.concatenate(log_true)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from calibrant._rows import log_odds
 from calibrant._types import InputKind
 from calibrant.calibrators import Calibrator
+from calibrant.calibrators._base import check_is_calibrator
 from calibrant.formulas import Formula, TemperatureFormula
 from calibrant.onnx._builder import GraphBuilder
 from calibrant.onnx._ops import GraphOps
@@ -63,10 +63,8 @@ class GraphSource:
 
 def graph_source(calibrator: Calibrator, n_classes: int | None) -> GraphSource:
     """A fitted calibrator, for a given number of classes or the fitted one."""
+    check_is_calibrator(calibrator)
     name = type(calibrator).__name__
-    if not isinstance(calibrator, Calibrator):
-        raise TypeError(f"a fitted calibrator of calibrant is needed, got {name}")
-    check_is_fitted(calibrator, "formula_")
     size = calibrator.n_classes_ if n_classes is None else n_classes
     if size is None:
         raise ValueError(f"say n_classes: this {name} was made for any number of classes")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from calibrant._arrays import InputKind
 from calibrant._errors import FileError
+from calibrant._types import InputKind
 from calibrant.scorefiles._contents import NAMELESS, Source
 
 SCORE_NAMES: dict[str, InputKind] = {

@@ -11,8 +11,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from calibrant._arrays import InputKind
 from calibrant._errors import FileError
+from calibrant._types import InputKind
 from calibrant.scorefiles._choosing import choose_labels, choose_scores, kind_in_name, refuse_key
 from calibrant.scorefiles._contents import NAMELESS, Source
 from calibrant.scorefiles._formats import FilePath, Format, format_of

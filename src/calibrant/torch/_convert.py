@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from calibrant.calibrators import Calibrator
+from calibrant.calibrators._base import check_is_calibrator
 from calibrant.formulas import TemperatureFormula
 from calibrant.torch._base import CalibratorModule, TemperatureModule
 
@@ -32,10 +32,7 @@ def to_module(calibrator: Calibrator) -> CalibratorModule:
     TypeError
         Where it is no calibrator of calibrant.
     """
-    if not isinstance(calibrator, Calibrator):
-        name = type(calibrator).__name__
-        raise TypeError(f"a fitted calibrator of calibrant is needed, got {name}")
-    check_is_fitted(calibrator, "formula_")
+    check_is_calibrator(calibrator)
     formula = calibrator.formula_
     kind = TemperatureModule if isinstance(formula, TemperatureFormula) else CalibratorModule
     return kind(formula, calibrator.input, type(calibrator).__name__)

@@ -78,8 +78,7 @@ class TorchOps:
         return x.mean(-1, keepdim=True)
 
     def gaps(self, x: Tensor) -> Tensor:
-        # a shift does not change a softmax, so its gradient is exactly 0 and need not be computed
-        return x - x.detach().amax(-1, keepdim=True)
+        return x - x.amax(-1, keepdim=True)
 
     def divide(self, x: Tensor, y: Tensor | float) -> Tensor:
         """-inf stays -inf, and sends no NaN back to a temperature."""
@@ -166,5 +165,5 @@ class TorchOps:
 
 
 def buffer_name(path: str) -> str:
-    """A field's path as the name of a buffer, in which PyTorch allows no dot."""
-    return path.replace(".", "_")
+    """A field's path as the name of a buffer, in which PyTorch allows no dot; no method has it."""
+    return "fitted_" + path.replace(".", "_")

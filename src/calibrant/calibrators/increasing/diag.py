@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -306,7 +306,7 @@ def _details(start: Start, scaling_loss: float, fallback: bool) -> dict[str, obj
 def _tabulate(weights: network.Weights, grid: Grid) -> Floats:
     """m at the nodes of a fine grid, up to a constant."""
     rule = CumulativeRule(grid.nodes)
-    values, _ = growth(cast("Floats", network.forward(weights, rule.points[:, None])))
+    values, _ = growth(network.forward(weights, rule.points[:, None]))
     return rule.integrate(values)
 
 

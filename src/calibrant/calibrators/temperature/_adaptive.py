@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -164,7 +165,7 @@ def published_formula(
 
 def _losses(
     profile: TemperatureProfile, name: str, formula: NetworkTemperature, inputs: Floats
-) -> dict[str, object]:
+) -> dict[str, Any]:
     problem = ProfileLoss(profile, name)
     after = problem.mean(-np.log(formula.from_inputs(inputs, NUMPY)[:, 0]))
     return {"loss": name, "before": problem.mean(0.0), "after": after}

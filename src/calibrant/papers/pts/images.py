@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,17 +61,19 @@ class ImageSet:
         return np.flatnonzero(self.split == part)
 
 
-def load(dataset: str, folder: Path, split_seed: int = 0) -> ImageSet:
+def load(dataset: str, folder: Path, split_seed: int = 0, held_out: int | None = None) -> ImageSet:
     """The images of a folder, in whichever of the known forms they lie there.
 
-    ``split_seed`` chooses the validation images where the files do not say which they are.
+    ``held_out`` is the number of validation rows; left out, it is what the files say, and 5,000
+    where they say nothing. ``split_seed`` draws them, or those that are missing, from the train
+    rows. The test rows are always the same.
     """
     if dataset not in N_CLASSES:
         raise ValueError(f"data set must be one of {', '.join(N_CLASSES)}, got {dataset!r}")
     for tell, read, inner in _FORMS[dataset]:
         for place in (folder, folder / inner):
             if (place / tell).is_file():
-                return read(dataset, place, split_seed)
+                return read(dataset, place, split_seed, held_out)
     tells = ", ".join(tell for tell, _, _ in _FORMS[dataset])
     raise FileNotFoundError(f"{folder} holds no {dataset}: looked for {tells}")
 
@@ -77,7 +81,14 @@ def load(dataset: str, folder: Path, split_seed: int = 0) -> ImageSet:
 # --- the project's mosaics --------------------------------------------------------------------
 
 
-def _read_mosaics(dataset: str, folder: Path, _seed: int) -> ImageSet:
+# How the mosaics' own split came to be, for the card.
+_MOSAIC_SPLITS = {
+    "cifar10": "the official test set, the rest split by class at random",
+    "cifar100": "all 60,000 images split by class at random, not the official split",
+}
+
+
+def _read_mosaics(dataset: str, folder: Path, seed: int, held_out: int | None) -> ImageSet:
     with np.load(folder / f"{dataset}_meta.npz", allow_pickle=False) as meta:
         labels, split = meta["y"].astype(np.int64), meta["split"].astype(np.uint8)
     images: Bytes = np.empty((len(labels), SIDE, SIDE, 3), np.uint8)
@@ -85,7 +96,16 @@ def _read_mosaics(dataset: str, folder: Path, _seed: int) -> ImageSet:
     for start in range(0, len(labels), a_mosaic):
         rows = images[start : start + a_mosaic]
         rows[:] = _read_mosaic(folder / f"{dataset}_{start // a_mosaic:02d}.webp")[: len(rows)]
-    return ImageSet(dataset, images, labels, split, "mosaics with their own split")
+    origin = "mosaics with their own split"
+    if held_out is None:
+        return ImageSet(dataset, images, labels, split, origin)
+    n_own = int((split == VALIDATION).sum())
+    split = hold_out_more(images, labels, split, held_out - n_own, seed)
+    origin += (
+        f": {_MOSAIC_SPLITS[dataset]}; validation: its own {n_own} rows and {held_out - n_own} of "
+        f"its train rows, drawn by class with seed {seed}"
+    )
+    return ImageSet(dataset, images, labels, split, origin)
 
 
 def _read_mosaic(path: Path) -> Bytes:
@@ -107,10 +127,10 @@ _CIFAR_FILES = {
 }
 
 
-def _read_python_batches(dataset: str, folder: Path, seed: int) -> ImageSet:
+def _read_python_batches(dataset: str, folder: Path, seed: int, held_out: int | None) -> ImageSet:
     train, test = _CIFAR_FILES[dataset]
     parts = [_python_batch(folder / name) for name in (*train, test)]
-    return _official(dataset, parts, seed, "python batches")
+    return _official(dataset, parts, seed, held_out, "python batches")
 
 
 def _python_batch(path: Path) -> tuple[Bytes, NDArray[np.int64]]:
@@ -122,12 +142,12 @@ def _python_batch(path: Path) -> tuple[Bytes, NDArray[np.int64]]:
     return _from_planes(pixels, path), np.asarray(labels, dtype=np.int64)
 
 
-def _read_binary_batches(dataset: str, folder: Path, seed: int) -> ImageSet:
+def _read_binary_batches(dataset: str, folder: Path, seed: int, held_out: int | None) -> ImageSet:
     train, test = _CIFAR_FILES[dataset]
     # A CIFAR-100 record begins with the coarse label, then the fine one.
     n_labels = 2 if dataset == "cifar100" else 1
     parts = [_binary_batch(folder / f"{name}.bin", n_labels) for name in (*train, test)]
-    return _official(dataset, parts, seed, "binary batches")
+    return _official(dataset, parts, seed, held_out, "binary batches")
 
 
 def _binary_batch(path: Path, n_labels: int) -> tuple[Bytes, NDArray[np.int64]]:
@@ -151,7 +171,7 @@ def _from_planes(pixels: Bytes, path: Path) -> Bytes:
 IDX_UINT8 = 0x08
 
 
-def _read_idx_files(dataset: str, folder: Path, seed: int) -> ImageSet:
+def _read_idx_files(dataset: str, folder: Path, seed: int, held_out: int | None) -> ImageSet:
     parts = [
         (
             _pad_to_side(read_idx(folder / f"{part}-images-idx3-ubyte.gz")),
@@ -159,7 +179,7 @@ def _read_idx_files(dataset: str, folder: Path, seed: int) -> ImageSet:
         )
         for part in ("train", "t10k")
     ]
-    return _official(dataset, parts, seed, "idx files, padded to 32 x 32")
+    return _official(dataset, parts, seed, held_out, "idx files, padded to 32 x 32")
 
 
 def read_idx(path: Path) -> Bytes:
@@ -188,7 +208,11 @@ def _pad_to_side(images: Bytes) -> Bytes:
 
 
 def _official(
-    dataset: str, parts: list[tuple[Bytes, NDArray[np.int64]]], seed: int, form: str
+    dataset: str,
+    parts: list[tuple[Bytes, NDArray[np.int64]]],
+    seed: int,
+    held_out: int | None,
+    form: str,
 ) -> ImageSet:
     """Join the parts, the last of which is the official test set, and set validation rows apart."""
     images = np.concatenate([images for images, _ in parts])
@@ -196,7 +220,9 @@ def _official(
     n_train = len(labels) - len(parts[-1][1])
     split = np.full(len(labels), TEST, dtype=np.uint8)
     # A tenth of a small set: the tests' generated files have a handful of images.
-    n_validation = min(N_VALIDATION, max(n_train // 10, 1))
+    n_validation = min(N_VALIDATION, max(n_train // 10, 1)) if held_out is None else held_out
+    if not 0 < n_validation < n_train:
+        raise ValueError(f"1 to {n_train - 1} rows can be held out of these files, got {held_out}")
     split[:n_train] = split_by_class(labels[:n_train], n_validation, seed)
     origin = f"{form}, official test set; validation drawn by class with seed {seed}"
     return ImageSet(dataset, images, labels, split, origin)
@@ -214,8 +240,41 @@ def split_by_class(labels: NDArray[np.int64], n_validation: int, seed: int) -> B
     return split
 
 
+def hold_out_more(
+    images: Bytes, labels: NDArray[np.int64], split: Bytes, more: int, seed: int
+) -> Bytes:
+    """A split with ``more`` of the train rows marked as validation, every class in its share.
+
+    An image that occurs twice stays where it is: its twin may be a train row.
+    """
+    n_train = int((split == TRAIN).sum())
+    if not 0 <= more < n_train:
+        own = int((split == VALIDATION).sum())
+        raise ValueError(
+            f"{own} to {own + n_train - 1} rows can be held out of these files, got {own + more}"
+        )
+    # Rows of one class in random order, those that may be drawn first.
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(split == TRAIN))
+    order = order[np.lexsort((occurs_again(images)[order], labels[order]))]
+    counts = np.bincount(labels[order])
+    ends = np.cumsum(counts)
+    # Rounded at the classes' ends, the shares add up to ``more``.
+    shares = np.diff(np.round(ends * more / n_train).astype(np.int64), prepend=0)
+    place_in_class = np.arange(n_train) - np.repeat(ends - counts, counts)
+    wider = split.copy()
+    wider[order[place_in_class < np.repeat(shares, counts)]] = VALIDATION
+    return wider
+
+
+def occurs_again(images: Bytes) -> NDArray[np.bool_]:
+    """Whether another row has the very same pixels."""
+    digests = [hashlib.sha256(image.tobytes()).digest() for image in images]
+    seen = Counter(digests)
+    return np.array([seen[digest] > 1 for digest in digests])
+
+
 # Data set -> (a file that tells the form, its reader, the folder inside the usual archive).
-_Form = tuple[str, Callable[[str, Path, int], ImageSet], str]
+_Form = tuple[str, Callable[[str, Path, int, int | None], ImageSet], str]
 _FORMS: dict[str, list[_Form]] = {
     "cifar10": [
         ("cifar10_meta.npz", _read_mosaics, "cifar10"),

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import datasets
-from calibrant._arrays import InputKind, as_labels, as_scores, to_numpy
+from calibrant._arrays import as_labels, as_scores, to_numpy
+from calibrant._types import InputKind
 from calibrant.calibrators import calibrator
 
 # The paper's networks by the names that their logits have here.

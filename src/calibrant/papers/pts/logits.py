@@ -58,12 +58,16 @@ def _rounded(logits: NDArray[Any]) -> NDArray[np.float16]:
 
 
 def scores(held_out: HeldOut) -> dict[str, float]:
-    """What a card says about the logits: accuracy and ECE of both parts, and the bins."""
-    val = accuracy_and_ece(held_out.val_logits, held_out.val_labels)
-    test = accuracy_and_ece(held_out.test_logits, held_out.test_labels)
+    """What a card says about the logits: accuracy, ECE and NLL of both parts, and the bins."""
+    val_accuracy, val_ece = accuracy_and_ece(held_out.val_logits, held_out.val_labels)
+    test_accuracy, test_ece = accuracy_and_ece(held_out.test_logits, held_out.test_labels)
     return {
-        **dict(zip(("val_accuracy", "val_ece"), val, strict=True)),
-        **dict(zip(("test_accuracy", "test_ece"), test, strict=True)),
+        "val_accuracy": val_accuracy,
+        "val_ece": val_ece,
+        "val_nll": mean_nll(held_out.val_logits, held_out.val_labels),
+        "test_accuracy": test_accuracy,
+        "test_ece": test_ece,
+        "test_nll": mean_nll(held_out.test_logits, held_out.test_labels),
         "ece_bins": ECE_BINS,
     }
 
@@ -77,12 +81,32 @@ def accuracy_and_ece(logits: NDArray[Any], labels: NDArray[np.int64]) -> tuple[f
     >>> accuracy, round(ece, 3)
     (1.0, 0.25)
     """
-    slices = [slice(start, start + _SLICE) for start in range(0, len(labels), _SLICE)]
+    slices = _slices(len(labels))
     confidence = np.concatenate([_top_probability(logits[rows]) for rows in slices])
     hits = np.concatenate([logits[rows].argmax(axis=1) == labels[rows] for rows in slices])
     bins = np.clip(np.ceil(confidence * ECE_BINS).astype(np.int64) - 1, 0, ECE_BINS - 1)
     gaps = np.bincount(bins, weights=confidence - hits, minlength=ECE_BINS)
     return float(hits.mean()), float(np.abs(gaps).sum() / len(labels))
+
+
+def mean_nll(logits: NDArray[Any], labels: NDArray[np.int64]) -> float:
+    """The mean negative log-likelihood per row, in nats.
+
+    >>> round(mean_nll(np.array([[0.0, 0.0], [9.0, 0.0]]), np.array([0, 1])), 3)
+    4.847
+    """
+    sums = [_nll(logits[rows], labels[rows]).sum() for rows in _slices(len(labels))]
+    return float(sum(sums)) / len(labels)
+
+
+def _slices(n: int) -> list[slice]:
+    return [slice(start, start + _SLICE) for start in range(0, n, _SLICE)]
+
+
+def _nll(logits: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    wide = logits.astype(np.float64)
+    wide -= wide.max(axis=1, keepdims=True)
+    return np.log(np.exp(wide).sum(axis=1)) - wide[np.arange(len(wide)), labels]
 
 
 def _top_probability(logits: NDArray[Any]) -> NDArray[np.float64]:

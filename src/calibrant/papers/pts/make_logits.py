@@ -3,12 +3,14 @@
     python -m calibrant.papers.pts.make_logits --dataset cifar100 --data DIR --network vgg19 \\
         --out DIR
 
-It needs NumPy, torch and Pillow alone, so that it runs on a bare GPU machine from ``src``.
+It needs NumPy, torch and Pillow alone, so that it runs on a bare GPU machine from ``src``. With
+``--seconds N`` a training stops after that time with exit code 3; the same command goes on with it.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import sys
 import time
@@ -18,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.papers.pts._extras import need
-from calibrant.papers.pts.recipes import NETWORKS, RECIPES, Recipe
+from calibrant.papers.pts.recipes import NETWORKS, RECIPES, STAND_INS, Recipe
 
 Tell = Callable[[str], None]
 DATASETS = sorted({dataset for dataset, _ in RECIPES})
+STOPPED = 3  # exit code: the time was up, the checkpoint is written
+REPORT_EVERY = 60.0  # seconds between lines about a training, each a pass over the validation rows
 # The fields of a recipe that the command line can change.
 CHANGEABLE: dict[str, Callable[[str], Any]] = {
     "epochs": int,
@@ -30,6 +34,7 @@ CHANGEABLE: dict[str, Callable[[str], Any]] = {
     "weight_decay": float,
     "crop": int,
     "flip": lambda text: bool(int(text)),
+    "held_out": int,
 }
 
 
@@ -43,6 +48,7 @@ def train_to_file(
     split_seed: int = 0,
     device: str | None = None,
     compiled: bool = False,
+    until: float = math.inf,
     changes: Mapping[str, Any] | None = None,
     command: str = "",
     tell: Tell = print,
@@ -50,7 +56,7 @@ def train_to_file(
     """Train, write ``out/DATASET-NETWORK.npz`` and its card, return the card.
 
     The checkpoint lies beside them and goes when they are complete; ``changes`` replaces fields of
-    the recipe.
+    the recipe. ``until`` is a time of ``time.monotonic()`` at which ``training.OutOfTime`` ends it.
     """
     torch = need("torch")
     from calibrant.papers.pts import images, logits, training
@@ -59,22 +65,30 @@ def train_to_file(
     path = out / f"{dataset}-{network}.npz"
     checkpoint = path.with_suffix(".checkpoint.pt")
     trained = training.train(
-        images.load(dataset, data, split_seed),
+        images.load(dataset, data, split_seed, recipe.held_out),
         network,
         recipe,
         seed=seed,
         device=device or ("cuda" if torch.cuda.is_available() else "cpu"),
         checkpoint=checkpoint,
         compiled=compiled,
+        report_every=REPORT_EVERY,
+        until=until,
         report=lambda epoch: tell(str(epoch)),
     )
     notes = {"licence": LICENCE, "command": command}
+    if network in STAND_INS:
+        notes = {"note": STAND_IN_NOTE} | notes
     card = logits.write_logits(path, trained.held_out, {**trained.card, **notes})
     checkpoint.unlink(missing_ok=True)
     return card
 
 
 LICENCE = "The images are their owners' and are not included; the logits are this project's own."
+STAND_IN_NOTE = (
+    "Architecture stand-in on CIFAR-100: the paper trained this architecture on ImageNet, in its "
+    "ImageNet form."
+)
 
 
 def recipe_for(dataset: str, network: str, changes: Mapping[str, Any]) -> Recipe:
@@ -143,6 +157,10 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--split-seed", type=int, default=0, help="of the validation rows")
     line.add_argument("--device", help="cuda, cpu; default: cuda where there is one")
     line.add_argument("--compile", action="store_true", help="compile the network first")
+    line.add_argument("--no-tuning", action="store_true", help="cuDNN's first algorithms will do")
+    line.add_argument(
+        "--seconds", type=float, default=math.inf, help="stop cleanly after this time"
+    )
     line.add_argument("--truth", type=Path, help="file of labels of a flat ImageNet folder")
     recipe = line.add_argument_group("changes to the recipe")
     for field in fields(Recipe):
@@ -154,40 +172,65 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse, make the logits, print one summary line."""
-    words = sys.argv[1:] if arguments is None else arguments
-    options = parser().parse_args(words)
-    command = shlex.join(["python", "-m", "calibrant.papers.pts.make_logits", *words])
+    began = time.monotonic()
+    options = parser().parse_args(arguments)
 
     def tell(line: str) -> None:
         print(line, flush=True)
 
     try:
-        card = _make(options, command, tell)
+        card = _make(options, began + options.seconds, tell)
     except (ValueError, OSError, ImportError, ArithmeticError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    if card is None:
+        return STOPPED
     tell(summary(card))
     return 0
 
 
-def _make(options: argparse.Namespace, command: str, tell: Tell) -> dict[str, Any]:
+def command_of(options: argparse.Namespace) -> str:
+    """The command line for the card, without the folders and the time limit of one machine."""
+    words = ["python", "-m", "calibrant.papers.pts.make_logits"]
+    shown = vars(options) | {"data": "IMAGES", "out": "FOLDER", "seconds": None}
+    shown["truth"] = "LABELS" if options.truth else None
+    for name, value in shown.items():
+        option = f"--{name.replace('_', '-')}"
+        if name in ("compile", "no_tuning"):
+            words += [option] if value else []
+        elif value is not None:
+            words += [option, str(int(value) if name == "flip" else value)]
+    return shlex.join(words)
+
+
+def _make(options: argparse.Namespace, until: float, tell: Tell) -> dict[str, Any] | None:
+    """The card, or None where the time was up first."""
+    command = command_of(options)
     shared = {"split_seed": options.split_seed, "device": options.device, "command": command}
     where = (options.data, options.network, options.out)
     if options.dataset == "imagenet":
         return imagenet_to_file(
             *where, truth=options.truth, batch=options.batch, tell=tell, **shared
         )
-    need("torch").backends.cudnn.benchmark = True  # all batches have one shape
+    # All batches have one shape, so that trying cuDNN's algorithms can pay.
+    need("torch").backends.cudnn.benchmark = not options.no_tuning
+    from calibrant.papers.pts.training import OutOfTime
+
     changes = {name: getattr(options, name) for name in CHANGEABLE}
-    return train_to_file(
-        options.dataset,
-        *where,
-        seed=options.seed,
-        compiled=options.compile,
-        changes={name: value for name, value in changes.items() if value is not None},
-        tell=tell,
-        **shared,
-    )
+    try:
+        return train_to_file(
+            options.dataset,
+            *where,
+            seed=options.seed,
+            compiled=options.compile,
+            until=until,
+            changes={name: value for name, value in changes.items() if value is not None},
+            tell=tell,
+            **shared,
+        )
+    except OutOfTime as stop:
+        tell(str(stop))
+        return None
 
 
 def summary(card: Mapping[str, Any]) -> str:

@@ -20,16 +20,17 @@ import scipy
 from threadpoolctl import threadpool_limits
 
 from calibrant._files import replacing
+from calibrant._threads import available_cores
 from calibrant.papers.pts.experiments import METHODS, Setting, run
 from calibrant.papers.pts.logit_sets import LogitSet, Source
-from calibrant.profile import available_cores
 
 Row = dict[str, Any]
 Report = Callable[[int, int, float], None]  # (rows done, rows in all, seconds left)
 # The sources that a row depends on; a test holds the list to what `experiments` imports.
 CODE = (
-    *("_arrays.py", "_binning.py", "_losses.py", "_numerics.py", "_optimize.py", "_partition.py"),
-    *("profile.py", "comparison.py", "calibrators/*.py", "metrics/*.py"),
+    *("_arrays.py", "_binning.py", "_curves.py", "_losses.py", "_ops.py", "_optimize.py"),
+    *("_partition.py", "_parts.py", "_rows.py", "_weights.py", "profile.py", "comparison.py"),
+    *("formulas/*.py", "calibrators/**/*.py", "metrics/*.py"),
     *("papers/pts/experiments.py", "papers/pts/logit_sets.py"),
 )
 SLOW_COST = 60.0  # how many quick fits one of the published recipe takes

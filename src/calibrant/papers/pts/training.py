@@ -2,13 +2,16 @@
 
 The images stay on the device as bytes; an epoch's shuffling, crops and flips are one indexing of
 them. All randomness comes from the seed: starting weights from one stream, batches from another.
+A training stops cleanly when its time is up, in the middle of an epoch too, and goes on from its
+checkpoint as if it had never stopped.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +28,12 @@ from calibrant.papers.pts.networks import build
 from calibrant.papers.pts.recipes import Recipe
 from calibrant.papers.pts.resident import Part, check_split, pixel_scale, shuffled_crops
 
-EVALUATION_BATCH = 1_000
+EVALUATION_BATCH = 500  # divides all usual numbers of rows: cuDNN meets one shape
 SAVE_EVERY = 30.0  # seconds between checkpoints
+
+
+class OutOfTime(Exception):  # noqa: N818 - no error: the training goes on from its checkpoint
+    """The time is up before the last epoch; the checkpoint holds all that was done."""
 
 
 @dataclass(frozen=True)
@@ -65,24 +72,34 @@ def train(
     device: str = "cpu",
     checkpoint: Path | None = None,
     save_every: float = SAVE_EVERY,
+    report_every: float = 0.0,
+    until: float = math.inf,
     compiled: bool = False,
     report: Callable[[Epoch], None] = lambda epoch: None,
 ) -> Trained:
-    """Train to the recipe's last epoch, going on from ``checkpoint`` where that file exists."""
+    """Train to the recipe's last epoch, going on from ``checkpoint`` where that file exists.
+
+    When ``time.monotonic()`` passes ``until``, the state is saved and ``OutOfTime`` raised. An
+    epoch is reported when ``report_every`` seconds have passed since the last one that was, for a
+    report takes a pass over the validation rows; the last epoch always is.
+    """
     run = _Run.start(data, network, recipe, seed, torch.device(device), compiled)
     if checkpoint is not None and checkpoint.exists():
         run.resume(checkpoint)
-    began, done_before, saved = time.monotonic(), run.epoch, time.monotonic()
-    seconds_before = run.seconds
+    clock = _Clock(run, recipe)
+    saved = reported = time.monotonic()
     while run.epoch < recipe.epochs:
-        loss = run.train_epoch()
-        now = time.monotonic()
-        run.seconds = seconds_before + now - began
-        if checkpoint is not None and (now - saved >= save_every or run.epoch == recipe.epochs):
+        loss = run.train_epoch(until)
+        now = clock.tick()
+        last = run.epoch == recipe.epochs
+        if checkpoint is not None and (loss is None or last or now - saved >= save_every):
             run.save(checkpoint)
             saved = now
-        pace = (now - began) / (run.epoch - done_before)
-        report(run.summary(loss, pace * (recipe.epochs - run.epoch)))
+        if loss is None:
+            raise OutOfTime(f"stopped in epoch {run.epoch + 1} of {recipe.epochs}")
+        if last or now - reported >= report_every:
+            report(run.summary(loss, clock.seconds_left()))
+            reported = now
     held_out = run.held_out()
     return Trained(held_out, {**run.card(), **scores(held_out)})
 
@@ -122,6 +139,10 @@ class _Run:
     origin: str
     epoch: int = 0
     seconds: float = 0.0
+    # Of the epoch under way: batches done, their summed loss, the random state it was drawn from.
+    batch: int = 0
+    loss: Tensor | None = None
+    drawn_from: Tensor | None = None
 
     @classmethod
     def start(
@@ -144,6 +165,7 @@ class _Run:
                 "network": network,
                 "seed": seed,
                 "rows": [len(part.labels) for part in parts.values()],
+                "split": data.origin,
                 **asdict(recipe),
             },
             recipe=recipe,
@@ -159,22 +181,27 @@ class _Run:
             origin=data.origin,
         )
 
-    def train_epoch(self) -> float:
-        """Pass once over the train rows; return the mean loss."""
+    def train_epoch(self, until: float = math.inf) -> float | None:
+        """Finish a pass over the train rows; return the mean loss, or None where time is up."""
         part = self.parts[TRAIN]
+        self.drawn_from = self.generator.get_state()
         images, order = shuffled_crops(part.images, self.recipe, self.generator)
         labels = part.labels[order]
         batch = min(self.recipe.batch, len(labels))
         # A last, smaller batch is left out: another few rows miss every epoch.
         batches = len(labels) // batch
-        total = torch.zeros((), device=self.device)
+        self.loss = torch.zeros((), device=self.device) if self.loss is None else self.loss
         self.network.train()
-        for number in range(batches):
-            rows = slice(number * batch, (number + 1) * batch)
-            rate = rate_at(self.epoch * batches + number, self.recipe.epochs * batches, self.recipe)
-            total += self._step(images[rows], labels[rows], rate)
-        self.epoch += 1
-        loss = float(total) / batches
+        while self.batch < batches:
+            if time.monotonic() > until:
+                return None
+            rows = slice(self.batch * batch, (self.batch + 1) * batch)
+            step = self.epoch * batches + self.batch
+            rate = rate_at(step, self.recipe.epochs * batches, self.recipe)
+            self.loss += self._step(images[rows], labels[rows], rate)
+            self.batch += 1
+        loss = float(self.loss) / batches
+        self.epoch, self.batch, self.loss, self.drawn_from = self.epoch + 1, 0, None, None
         if not math.isfinite(loss):
             raise ArithmeticError(f"the loss is {loss} in epoch {self.epoch}: lower the rate")
         return loss
@@ -200,7 +227,8 @@ class _Run:
         """Logits of a part, in float32: bfloat16 would round them into ties."""
         self.network.eval()
         chunks = torch.split(self.parts[part].images, EVALUATION_BATCH)
-        logits = torch.cat([self.network(self._scaled(chunk)) for chunk in chunks])
+        with _untuned():
+            logits = torch.cat([self.network(self._scaled(chunk)) for chunk in chunks])
         return logits.float().cpu().numpy()
 
     def labels(self, part: int) -> NDArray[np.int64]:
@@ -241,7 +269,10 @@ class _Run:
             "seconds": self.seconds,
             "network": self.network.state_dict(),
             "optimiser": self.optimiser.state_dict(),
-            "generator": self.generator.get_state(),
+            # An epoch under way is drawn again, and its first batches are passed over.
+            "generator": self.generator.get_state() if self.drawn_from is None else self.drawn_from,
+            "batch": self.batch,
+            "loss": None if self.loss is None else float(self.loss),
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(path.name + ".part")
@@ -263,7 +294,31 @@ class _Run:
         self.network.load_state_dict(state["network"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.generator.set_state(state["generator"])
-        self.epoch, self.seconds = state["epoch"], state["seconds"]
+        self.epoch, self.seconds, self.batch = state["epoch"], state["seconds"], state["batch"]
+        loss = state["loss"]
+        self.loss = None if loss is None else torch.tensor(loss, device=self.device)
+
+
+@dataclass
+class _Clock:
+    """How long a training took, earlier sittings counted in, and how long it may still take."""
+
+    run: _Run
+    recipe: Recipe
+
+    def __post_init__(self) -> None:
+        self.began, self.before, self.first = time.monotonic(), self.run.seconds, self.run.epoch
+
+    def tick(self) -> float:
+        """Write the seconds into the run; return the time."""
+        now = time.monotonic()
+        self.run.seconds = self.before + now - self.began
+        return now
+
+    def seconds_left(self) -> float:
+        """At the pace of this sitting."""
+        pace = (time.monotonic() - self.began) / (self.run.epoch - self.first)
+        return pace * (self.recipe.epochs - self.run.epoch)
 
 
 def _optimiser(module: nn.Module, recipe: Recipe, device: torch.device) -> torch.optim.Optimizer:
@@ -275,6 +330,17 @@ def _optimiser(module: nn.Module, recipe: Recipe, device: torch.device) -> torch
         nesterov=True,
         fused=device.type == "cuda",  # small networks wait for kernel launches
     )
+
+
+@contextmanager
+def _untuned() -> Iterator[None]:
+    """Trying cuDNN's algorithms for the shapes of an evaluation takes longer than it saves."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def _device_name(device: torch.device) -> str:
