@@ -145,7 +145,7 @@ def test_only_the_metrics_that_were_named():
     assert evaluate(probs, labels, metrics="ece", n_resamples=0).ece.value > 0.0
 
 
-def test_the_draws_of_a_family_do_not_depend_on_who_else_was_named():
+def test_metrics_of_the_same_bins_share_their_draws():
     probs, labels = example()
     every = evaluate(probs, labels, n_resamples=20)
     alone = evaluate(probs, labels, metrics=["mce"], n_resamples=20)

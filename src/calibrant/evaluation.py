@@ -148,8 +148,9 @@ def evaluate(
 
     Notes
     -----
-    Metrics that read the same bins share their draws. The classwise error costs time proportional
-    to rows x classes x resamples.
+    Metrics that read the same bins share their draws, which follow one another from one stream of
+    random numbers: with other metrics named, the draws are others, too, of the same distribution.
+    The classwise error costs time proportional to rows x classes x resamples.
 
     Examples
     --------
