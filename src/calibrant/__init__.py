@@ -109,6 +109,7 @@ _MODULES = (
     "formulas",
     "io",
     "metrics",
+    "onnx",
     "profile",
     "sklearn",
     "torch",

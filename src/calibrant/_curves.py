@@ -160,16 +160,16 @@ class Steps(Curves):
         by_class = x.T.copy()  # a view of one row, or of Fortran order, would be overwritten
         for index, column in enumerate(by_class):
             edges, levels = self.step(index if self.count > 1 else 0)
-            by_class[index] = levels[np.searchsorted(edges, column, side="left")]
+            by_class[index] = levels.take(np.searchsorted(edges, column, side="left"))
         return np.ascontiguousarray(by_class.T)
 
     def _by_passes(self, x: Floats, width: int) -> Floats:
         """A few passes over the tile are faster than a search in every column."""
-        place = np.zeros(x.shape, np.intp)
+        place = np.empty(x.shape, np.intp)
+        place[...] = np.arange(self.count) * width
         for edge in self.edges.reshape(self.count, width - 1).T:
             place += x > edge
-        place += np.arange(self.count) * width
-        return self.levels[place]
+        return self.levels.take(place)
 
     @cached_property
     def padded(self) -> PaddedCurves:

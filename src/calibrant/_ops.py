@@ -17,7 +17,7 @@ from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 from numpy.typing import NDArray
 
 from calibrant._arrays import like as as_kind
-from calibrant._arrays import place_of, row_sums, to_numpy
+from calibrant._arrays import place_of, row_max, row_sums, to_numpy
 from calibrant._curves import Curves
 from calibrant._types import Array
 
@@ -278,9 +278,16 @@ class NumpyOps(ArrayOps):
     def where(self, condition: Array, yes: Array, no: Array) -> Array:
         return np.where(condition, yes, no)
 
+    def max(self, x: Array) -> Array:
+        return row_max(x)[:, None] if x.ndim == 2 else x.max(axis=-1, keepdims=True)
+
+    @blas_flags_ignored
+    def sum(self, x: Array) -> Array:
+        return row_sums(x)[..., None]
+
     def softmax(self, gaps: Array) -> Array:
         weight = np.exp(gaps)
-        weight /= row_sums(weight)[..., None]
+        weight /= self.sum(weight)
         return weight
 
     def top(self, x: Array, k: int) -> Array:

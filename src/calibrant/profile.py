@@ -27,6 +27,7 @@ from calibrant._arrays import (
     check_peaks,
     check_probabilities,
     on_host,
+    row_max,
     row_tiles,
     to_numpy,
     warn_if_probabilities,
@@ -480,7 +481,7 @@ class _Builder:
             check_probabilities(tile, first_row=rows.start)
             tile = log_odds(tile, ops_of(tile))
         xp = array_namespace(tile)
-        peak = xp.max(tile, axis=1, keepdims=True)
+        peak = row_max(tile)[:, None]
         check_peaks(tile, peak[:, 0], rows.start)
         gaps = xp.astype((tile - peak) / self.scale, xp.float32, copy=False)
         label_gap = self._label_gap(gaps, rows)

@@ -23,6 +23,7 @@ from calibrant._parts import KINDS, from_state, to_state
 from calibrant.formulas import (
     AbsoluteLink,
     AffineMap,
+    BetaOdds,
     Chain,
     ClassSigmoids,
     ColumnMap,
@@ -30,6 +31,7 @@ from calibrant.formulas import (
     ExponentialLink,
     Formula,
     IncreasingTable,
+    LinearOdds,
     LogEntropy,
     LogGaps,
     LogitMap,
@@ -43,7 +45,6 @@ from calibrant.formulas import (
     TemperatureFormula,
     TopLabelMap,
     TopLogits,
-    TwoClassMap,
 )
 from calibrant.onnx import export
 from calibrant.torch import to_module
@@ -148,9 +149,10 @@ FORMULAS: dict[str, Callable[[], Formula]] = {
     ),
 }
 TWO_CLASSES: dict[str, Callable[[], Formula]] = {
-    "two classes": lambda: TwoClassMap(1.5, 0.7, -0.4),
+    "two classes": lambda: BetaOdds(1.5, 0.7, -0.4),
+    "two classes, linear": lambda: LinearOdds(1.5, -0.4),
     "two classes, then a temperature": lambda: Chain(
-        (TwoClassMap(1.5, 0.7, -0.4),), ConstantTemperature(2.0)
+        (BetaOdds(1.5, 0.7, -0.4),), ConstantTemperature(2.0)
     ),
 }
 ALL = FORMULAS | TWO_CLASSES
@@ -254,7 +256,7 @@ def test_a_chain_is_one_map_after_another() -> None:
     assert made("chain: adaptive, then affine").n_classes == CLASSES
     assert made("chain: increasing, then adaptive").fewest_classes == 4
     with pytest.raises(ValueError, match="same classes"):
-        Chain((affine(PlainLogits(), full=True),), TwoClassMap(1.0, 1.0, 0.0))
+        Chain((affine(PlainLogits(), full=True),), LinearOdds(1.0, 0.0))
     with pytest.raises(TypeError, match="maps of logits"):
         Chain((made("mixture"),), ConstantTemperature(1.0))  # type: ignore[arg-type]
 
@@ -331,7 +333,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: columns(lines(2)), "one curve or 6, got 2"),
     (lambda: columns(lines(1), kept=np.ones(2, bool)), "kept must have shape"),
     (lambda: TopLabelMap(lines(2), CLASSES, 0.9), "there must be one curve"),
-    (lambda: TwoClassMap(np.inf, 1.0, 0.0), "a must be a finite number"),
+    (lambda: BetaOdds(np.inf, 1.0, 0.0), "a must be a finite number"),
 ]
 
 

@@ -26,6 +26,7 @@ from calibrant._arrays import (
     check_probabilities,
     like,
     on_host,
+    row_max,
     row_tiles,
     to_numpy,
     warn_if_probabilities,
@@ -264,7 +265,7 @@ def as_logits(tile: Array, kind: InputKind, first_row: int = 0) -> Array:
     if kind == "probs":
         check_probabilities(tile, first_row=first_row)
         return log_odds(tile, ops_of(tile))
-    check_peaks(tile, array_namespace(tile).max(tile, axis=1), first_row)
+    check_peaks(tile, row_max(tile), first_row)
     return tile
 
 

@@ -36,11 +36,12 @@ from calibrant.formulas.temperature import (
     NetworkTemperature,
 )
 from calibrant.formulas.top_label import TopLabelMap
-from calibrant.formulas.two_class import TwoClassMap
+from calibrant.formulas.two_class import BetaOdds, LinearOdds, TwoClassMap
 
 __all__ = [
     "AbsoluteLink",
     "AffineMap",
+    "BetaOdds",
     "Chain",
     "ClassSigmoids",
     "ColumnMap",
@@ -50,6 +51,7 @@ __all__ = [
     "Features",
     "Formula",
     "IncreasingTable",
+    "LinearOdds",
     "Lines",
     "Link",
     "LogEntropy",

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant._curves import Curves
 from calibrant._ops import Ops
 from calibrant._parts import checked_count, checked_number, checked_part, require
-from calibrant._rows import keep_arg_max, keep_arg_max_of_logs
+from calibrant._rows import keep_arg_max_of_logs
 from calibrant._types import Array
 from calibrant.formulas._base import Formula
 
@@ -48,11 +48,13 @@ class TopLabelMap(Formula):
         return self.classes
 
     def probabilities(self, logits: Array, ops: Ops) -> Array:
-        first, confidence, share, _ = self._spread(logits, ops)
-        # a tied class may not pass the first by a rounding error either
-        others = ops.minimum((1.0 - confidence) * share, confidence)
-        result = ops.cast(ops.where(first, confidence, others), logits)
-        return keep_arg_max(result, logits, ops)
+        first, wide, share, _ = self._spread(logits, ops)
+        confidence = ops.cast(wide, logits)
+        # rounded, no tied class may pass the first, and no smaller one may reach it
+        below = confidence * (1.0 - ops.eps(logits) / 2.0)
+        limit = ops.where(logits < ops.max(logits), below, confidence)
+        others = ops.minimum(ops.cast((1.0 - wide) * share, logits), limit)
+        return ops.where(first, confidence, others)
 
     def log_probabilities(self, logits: Array, ops: Ops) -> Array:
         first, confidence, share, log_share = self._spread(logits, ops)
@@ -66,7 +68,7 @@ class TopLabelMap(Formula):
         wide = ops.cast(logits, "float64")
         first = ops.first_largest(wide)
         rest = ops.where(first, -np.inf, wide)
-        others = ops.sum(ops.cast(ops.invert(ops.is_masked(rest)), wide))
+        others = ops.sum(ops.cast(ops.invert(ops.is_masked(logits)), wide)) - 1.0
         alone = others < 0.5
         second = ops.where(alone, 0.0, ops.max(rest))
         below = rest - second

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -13,25 +14,17 @@ from calibrant._rows import log_sigmoid
 from calibrant._types import Array
 from calibrant.formulas._base import LogitMap
 
+LARGEST = 1e30  # coefficients beyond it could leave the range of floats
 
-@dataclass(frozen=True, eq=False)
-class TwoClassMap(LogitMap):
-    """Log-odds a ln p - b ln(1 - p) + c of two classes, p being the probability of class 1.
 
-    With a = b they are a times the old log-odds, plus c. Computed in float64; a masked class keeps
-    probability 0.
-    """
+class TwoClassMap(LogitMap, ABC):
+    """New log-odds from the old ones, z_1 - z_0, in float64; a masked class keeps probability 0."""
 
-    kind: ClassVar[str] = "two-class-map"
     host_only: ClassVar[bool] = True
 
-    a: float
-    b: float
-    c: float
-
-    def __post_init__(self) -> None:
-        for name in ("a", "b", "c"):
-            checked_number(self, name)
+    @abstractmethod
+    def log_odds(self, score: Array, ops: Ops) -> Array:
+        """The new log-odds of finite old ones (.., 1)."""
 
     @property
     def keeps_arg_max(self) -> bool:
@@ -41,9 +34,11 @@ class TwoClassMap(LogitMap):
     def n_classes(self) -> int:
         return 2
 
+    @final
     def scores(self, logits: Array, ops: Ops) -> Array:
         return ops.cast(self._wide_scores(logits, ops), logits)
 
+    @final
     def gaps(self, logits: Array, ops: Ops) -> Array:
         return ops.gaps(self._wide_scores(logits, ops))
 
@@ -51,10 +46,51 @@ class TwoClassMap(LogitMap):
         """Half of the new log-odds for class 1, minus that for class 0."""
         wide = ops.cast(logits, "float64")
         masked = ops.is_masked(wide)
+        if not ops.any(masked):
+            return self._halves(wide[..., 1:2] - wide[..., 0:1], ops)
         alone = ops.max(ops.cast(masked, wide)) > 0.5  # one of both is masked
         safe = ops.where(masked, 0.0, wide)
         score = ops.where(alone, 0.0, safe[..., 1:2] - safe[..., 0:1])
-        a, b, c = (ops.constant(value, wide) for value in (self.a, self.b, self.c))
-        half = 0.5 * (a * log_sigmoid(score, ops) - b * log_sigmoid(-score, ops) + c)
-        scores = ops.where(alone, 0.0, ops.concat([-half, half]))
+        scores = ops.where(alone, 0.0, self._halves(score, ops))
         return ops.where(masked, -np.inf, scores)
+
+    def _halves(self, score: Array, ops: Ops) -> Array:
+        half = 0.5 * self.log_odds(score, ops)
+        return ops.concat([-half, half])
+
+
+@dataclass(frozen=True, eq=False)
+class LinearOdds(TwoClassMap):
+    """Log-odds slope * s + intercept: Platt's sigmoid."""
+
+    kind: ClassVar[str] = "linear-odds"
+
+    slope: float
+    intercept: float
+
+    def __post_init__(self) -> None:
+        checked_number(self, "slope", -LARGEST, LARGEST)
+        checked_number(self, "intercept", -LARGEST, LARGEST)
+
+    def log_odds(self, score: Array, ops: Ops) -> Array:
+        slope, intercept = ops.constant(self.slope, score), ops.constant(self.intercept, score)
+        return slope * score + intercept
+
+
+@dataclass(frozen=True, eq=False)
+class BetaOdds(TwoClassMap):
+    """Log-odds a ln p - b ln(1 - p) + c, p being the probability of class 1."""
+
+    kind: ClassVar[str] = "beta-odds"
+
+    a: float
+    b: float
+    c: float
+
+    def __post_init__(self) -> None:
+        for name in ("a", "b", "c"):
+            checked_number(self, name, -LARGEST, LARGEST)
+
+    def log_odds(self, score: Array, ops: Ops) -> Array:
+        a, b, c = (ops.constant(value, score) for value in (self.a, self.b, self.c))
+        return a * log_sigmoid(score, ops) - b * log_sigmoid(-score, ops) + c

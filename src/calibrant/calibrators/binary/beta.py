@@ -14,7 +14,7 @@ from calibrant._types import Floats, InputKind
 from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
 from calibrant.calibrators._logistic import fit_logistic
 from calibrant.calibrators.binary._log_odds import LogOdds
-from calibrant.formulas import TwoClassMap
+from calibrant.formulas import BetaOdds
 
 
 class BetaCalibration(LogitCalibrator):
@@ -50,7 +50,7 @@ class BetaCalibration(LogitCalibrator):
     """
 
     two_classes_only = True
-    _gives = TwoClassMap
+    _gives = BetaOdds
 
     def __init__(self, input: InputKind = "logits") -> None:  # noqa: A002
         self.input = input
@@ -58,7 +58,7 @@ class BetaCalibration(LogitCalibrator):
     @property
     def coefficients_(self) -> Floats:
         """The fitted a, b and c."""
-        formula = cast("TwoClassMap", self.formula_)
+        formula = cast("BetaOdds", self.formula_)
         return np.array([formula.a, formula.b, formula.c])
 
     def _will_keep_arg_max(self) -> bool:
@@ -73,9 +73,9 @@ class BetaCalibration(LogitCalibrator):
             warn(
                 "beta calibration needs labels of both classes: the probabilities stay as they are"
             )
-            return TwoClassMap(1.0, 1.0, 0.0), FitInfo(True, "one class only: the identity")
+            return BetaOdds(1.0, 1.0, 0.0), FitInfo(True, "one class only: the identity")
         (a, b, c), loss, converged = _best_face(_inputs(rows.score), rows.hit, rows.weight)
-        return TwoClassMap(a, b, c), FitInfo(
+        return BetaOdds(a, b, c), FitInfo(
             converged,
             "converged" if converged else "stopped early: check the scores for extreme values",
             loss="nll",

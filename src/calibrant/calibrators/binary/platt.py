@@ -11,7 +11,7 @@ from calibrant._types import InputKind
 from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
 from calibrant.calibrators._logistic import fit_logistic
 from calibrant.calibrators.binary._log_odds import LogOdds
-from calibrant.formulas import TwoClassMap
+from calibrant.formulas import LinearOdds
 
 
 class PlattScaling(LogitCalibrator):
@@ -46,7 +46,7 @@ class PlattScaling(LogitCalibrator):
     """
 
     two_classes_only = True
-    _gives = TwoClassMap
+    _gives = LinearOdds
 
     def __init__(self, input: InputKind = "logits") -> None:  # noqa: A002
         self.input = input
@@ -54,12 +54,12 @@ class PlattScaling(LogitCalibrator):
     @property
     def slope_(self) -> float:
         """The fitted slope."""
-        return cast("TwoClassMap", self.formula_).a
+        return cast("LinearOdds", self.formula_).slope
 
     @property
     def intercept_(self) -> float:
         """The fitted intercept."""
-        return cast("TwoClassMap", self.formula_).c
+        return cast("LinearOdds", self.formula_).intercept
 
     def _will_keep_arg_max(self) -> bool:
         return False
@@ -70,14 +70,13 @@ class PlattScaling(LogitCalibrator):
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         rows = LogOdds.of(data)
         if len(rows.score) == 0:
-            return TwoClassMap(1.0, 1.0, 0.0), FitInfo(True, "no rows without a masked class")
+            return LinearOdds(1.0, 0.0), FitInfo(True, "no rows without a masked class")
         ones, zeros = float(rows.weight[rows.hit].sum()), float(rows.weight[~rows.hit].sum())
         target = np.where(rows.hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
         fit = fit_logistic([rows.score[None, :]], target[None, :], rows.weight)
         slope, intercept = (float(value) for value in fit.coefficients[0])
         converged = bool(fit.converged[0])
-        # ln p - ln(1 - p) is the log-odds itself
-        return TwoClassMap(slope, slope, intercept), FitInfo(
+        return LinearOdds(slope, intercept), FitInfo(
             converged,
             "converged" if converged else "stopped early: check the scores for extreme values",
             loss="nll",
