@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["LogitData", "load", "names", "read"]
+
 _ARRAYS = ("val_logits", "val_labels", "test_logits", "test_labels")
 
 
