@@ -2,7 +2,7 @@
 
 >>> import calibrant
 >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
->>> pts = calibrant.PTS().fit(data.val_logits, data.val_labels)
+>>> pts = calibrant.PTS().fit(data.val_logits[:1000], data.val_labels[:1000])
 >>> probs = pts.predict_proba(data.test_logits)
 >>> calibrant.metrics.ece(probs, data.test_labels) < 0.02
 True
