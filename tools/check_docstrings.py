@@ -57,8 +57,8 @@ PER = re.compile(rf"(\w+)(,?) an? ({UNITS})\b(?! of\b)")
 ARTICLE_WORDS = (
     "about above after and are as at be because before below between but by contains for from gets "
     "give gives has have holds if in inside into is it leaves like makes mean means name names not "
-    "of on or over rather reads seen so such takes than that then through to under unless until was "
-    "what whatever when where whether which while with within without"
+    "of on or over rather reads seen so such takes than that then through to under unless until "
+    "was what whatever when where whether which while with within without"
 )
 BEFORE_AN_ARTICLE = frozenset(ARTICLE_WORDS.split())
 

@@ -16,10 +16,29 @@ from calibrant.formulas._base import LogitMap
 
 @dataclass(frozen=True, eq=False)
 class TwoClassMap(LogitMap):
-    """Log-odds a ln p - b ln(1 - p) + c of two classes, p being the probability of class 1.
+    """New log-odds of two classes: of Platt scaling and beta calibration.
 
-    With a = b they are a times the old log-odds, plus c. Computed in float64; a masked class keeps
+    Parameters
+    ----------
+    a : float
+        What multiplies ln p.
+    b : float
+        What multiplies -ln(1 - p).
+    c : float
+        The intercept.
+
+    Notes
+    -----
+    The log-odds are a ln p - b ln(1 - p) + c, p being the probability of class 1; with a = b they
+    are a times the old ones, plus c. They are computed in float64; a masked class keeps
     probability 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant._ops import NUMPY
+    >>> TwoClassMap(2.0, 2.0, 0.0).scores(np.array([[0.0, 1.0]]), NUMPY)
+    array([[-1.,  1.]])
     """
 
     kind: ClassVar[str] = "two-class-map"
