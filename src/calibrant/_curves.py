@@ -1,7 +1,7 @@
 """Functions of one number in [0, 1], one per class or one for all: lines between points, or steps.
 
 Kept end to end, however many points each has; ``padded`` lays them out as equally wide rows, for
-those who cannot follow ragged ones.
+PyTorch and ONNX.
 """
 
 from __future__ import annotations

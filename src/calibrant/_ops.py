@@ -1,8 +1,8 @@
 """What a formula may do with arrays: one interface, one implementation per way of computing.
 
-A formula is written once, in these operations and Python's operators, and computed by whoever
-implements them: here NumPy and every namespace of the array API standard, in ``calibrant.torch``
-the modules, in ``calibrant.onnx`` a graph that is written instead of computed. All operations work
+A formula is written once, in these operations and Python's operators, and computed by all that
+implement them: here NumPy and every namespace of the array API standard, in ``calibrant.torch`` the
+modules, in ``calibrant.onnx`` a graph that is written instead of computed. All operations work
 along the last axis, that of the classes; reductions keep it, with length 1.
 """
 
@@ -428,7 +428,7 @@ class Ops(Protocol):
         """
 
     def constant(self, values: Any, like: Array) -> Array:
-        """Turn a formula's own number or array into an array that the others can meet.
+        """Turn a formula's own number or array into an array of another's kind.
 
         Parameters
         ----------

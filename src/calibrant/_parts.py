@@ -105,7 +105,7 @@ def checked_array(
     high: float = np.inf,
     infinite: bool = False,
 ) -> NDArray[Any]:
-    """A field as an array that nobody can write to any more, of the right type and shape."""
+    """A field as a read-only array of the right type and shape."""
     array = np.array(getattr(part, name), order="C")
     if array.dtype.kind not in {"float64": "fiu", "int64": "iu", "bool": "b"}[kind]:
         raise TypeError(f"{name} must be an array of {kind}, got dtype {array.dtype}")

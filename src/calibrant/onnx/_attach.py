@@ -1,4 +1,4 @@
-"""A calibrator at the end of somebody's ONNX model."""
+"""A calibrator appended to an ONNX model."""
 
 from __future__ import annotations
 

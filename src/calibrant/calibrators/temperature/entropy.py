@@ -9,7 +9,7 @@ from calibrant.calibrators.temperature._checks import check_adaptive
 from calibrant.formulas import LogEntropy, NetworkTemperature
 from calibrant.profile import TemperatureProfile
 
-SMALLEST_ENTROPY = 1e-6  # of log(classes): below it a row is certain, and its logarithm runs off
+SMALLEST_ENTROPY = 1e-6  # of log(classes): smaller ones count as this, for the logarithm's sake
 
 
 class EntropyTemperatureScaling(ProfileCalibrator):

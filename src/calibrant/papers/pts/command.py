@@ -107,7 +107,7 @@ def reproduce(
     ] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many; left out: 3.")] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; left out: one a core.")
+        int | None, typer.Option(min=1, help="Processes; left out: one per core.")
     ] = None,
 ) -> None:
     """Rebuild the tables and figures of the PTS paper; an interrupted run goes on where it was."""
