@@ -139,8 +139,8 @@ def make_logits(
     network: Annotated[
         str,
         typer.Option(
-            help="lenet5, vgg19; on ImageNet resnet50, resnet152, densenet169, xception, "
-            "mobilenetv2."
+            help="lenet5, vgg19; on CIFAR-100 and ImageNet resnet50, resnet152, densenet169, "
+            "xception, mobilenetv2."
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("logits"),
