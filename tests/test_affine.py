@@ -73,9 +73,7 @@ def _loss(full, rows=40, classes=4, masked=False, seed=0):
         finite[np.arange(rows), labels] = True
     share = rng.random(rows)
     share /= share.sum()
-    return AffineLoss(
-        AffineData(logits, logits, finite, labels, share, 1.0 / float(share @ share)), full
-    )
+    return AffineLoss(AffineData(logits, logits, finite, labels, share, share), full)
 
 
 def _row_gradients(loss):
@@ -85,7 +83,7 @@ def _row_gradients(loss):
     for i in range(len(data.labels)):
         one = [part[i : i + 1] for part in (data.features, data.inputs)]
         finite = None if data.finite is None else data.finite[i : i + 1]
-        row = AffineData(*one, finite, data.labels[i : i + 1], np.ones(1), 1.0)
+        row = AffineData(*one, finite, data.labels[i : i + 1], np.ones(1), np.ones(1))
         result.append(AffineLoss(row, loss.full).gradient(np.zeros(loss.size))[1])
     return np.array(result)
 
@@ -187,7 +185,9 @@ def test_evidence_frees_a_matrix_only_where_there_is_something_to_find():
         logits = rng.normal(size=(2000, 6)) * 2.0
         scores = logits @ (np.eye(6) + turn * rng.normal(size=(6, 6)))
         labels = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
-        data = AffineData(logits, logits, None, labels, np.full(2000, 1 / 2000), 2000.0)
+        data = AffineData(
+            logits, logits, None, labels, np.full(2000, 1 / 2000), np.full(2000, 1 / 2000)
+        )
         loss = AffineLoss(data, full=True)
         return evidence_penalty(loss, loss.fisher(np.zeros(loss.size)))
 

@@ -283,7 +283,8 @@ def test_tabulate_is_the_same_table_in_any_namespace(classes, spread):
     ):
         assert result.shape == (30, NODES, 3)
         assert result.dtype == np.float32
-        np.testing.assert_allclose(result[..., 0], expected[..., 0], rtol=1e-5, atol=2e-6)
+        # float32 sums over 2,000 classes, in an order that depends on the machine
+        np.testing.assert_allclose(result[..., 0], expected[..., 0], rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(result[..., 1], expected[..., 1], rtol=1e-4, atol=2e-5)
         np.testing.assert_allclose(result[..., 2], expected[..., 2], rtol=1e-3, atol=2e-3)
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from sklearn.exceptions import NotFittedError
 
 import calibrant
 from calibrant import (
@@ -28,6 +29,8 @@ from calibrant import (
     Uncalibrated,
     _container,
 )
+from calibrant.formulas import ConstantTemperature
+from crafting import with_formula
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.uniform(0.5, 4.0, (300, 1)) * RNG.standard_normal((300, 6))
@@ -88,9 +91,7 @@ def test_round_trip_is_exact(name, tmp_path):
 @settings(max_examples=30)
 def test_every_bit_of_a_temperature_survives(tmp_path_factory, temperature):
     path = tmp_path_factory.mktemp("t") / "ts.safetensors"
-    ts = TS().fit(LOGITS, LABELS)
-    ts.temperature_ = temperature
-    calibrant.save(ts, path)
+    calibrant.save(with_formula(TS(), ConstantTemperature(temperature)), path)
     assert calibrant.load(path).temperature_ == temperature
 
 
@@ -126,10 +127,12 @@ def test_the_header_is_readable_json_and_holds_no_pickle(tmp_path):
         header = json.loads(file.metadata()["calibrant"])
     body = json.loads(header["body"])
     assert len(header["sha256"]) == 64
-    assert body["version"] == 1
+    assert body["version"] == 2
     assert body["class"] == "ParameterizedTemperatureScaling"
     assert body["parameters"]["penalty"] == 3.0
-    assert body["fitted"]["fit_info_"]["loss"] == "mixed"
+    assert body["fit_info"]["loss"] == "mixed"
+    assert body["formula"]["kind"] == "network-temperature"
+    assert body["formula"]["version"] == 1
 
 
 # --- writing ----------------------------------------------------------------------------------
@@ -167,9 +170,12 @@ def test_relative_and_textual_paths(tmp_path, monkeypatch):
 
 
 def test_only_calibrators_are_saved(tmp_path):
-    for other in (object(), {"temperature_": 1.0}, TemperatureProfile()):
-        with pytest.raises(TypeError, match="save takes a calibrator of calibrant, got"):
+    for other in (object(), {"temperature_": 1.0}, TS):
+        with pytest.raises(TypeError, match="save takes a calibrator of calibrant, a Temp"):
             calibrant.save(other, tmp_path / "x.safetensors")
+    with pytest.raises(NotFittedError):
+        calibrant.save(TS(), tmp_path / "x.safetensors")
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- damage -----------------------------------------------------------------------------------
@@ -220,13 +226,13 @@ def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], Non
 def test_tampering_is_told(part, tmp_path):
     def change(body: dict[str, Any], arrays: dict[str, Any]) -> None:
         if part == "tensor":
-            arrays["weights_.0"] = arrays["weights_.0"] + 1e-12
+            arrays["formula.kernels.0"] = arrays["formula.kernels.0"] + 1e-12
         elif part == "document":
             body["parameters"]["clip_logits"] = True
         elif part == "more tensors":
             arrays["extra"] = np.zeros(3)
         else:
-            arrays["weights_.9"] = arrays.pop("weights_.0")
+            arrays["formula.kernels.9"] = arrays.pop("formula.kernels.0")
 
     path = tmp_path / "pts.safetensors"
     calibrant.save(fitted("pts"), path)
@@ -237,10 +243,10 @@ def test_tampering_is_told(part, tmp_path):
 
 def test_a_profile_is_protected_as_well(tmp_path):
     path = tmp_path / "profile.safetensors"
-    TemperatureProfile.from_logits(LOGITS, LABELS).save(path)
+    calibrant.save(TemperatureProfile.from_logits(LOGITS, LABELS), path)
     rewritten(path, lambda body, arrays: arrays.update(weight=2.0 * arrays["weight"]))
     with pytest.raises(FileError, match="SHA-256 does not match"):
-        TemperatureProfile.load(path)
+        calibrant.load(path)
 
 
 # --- foreign files ----------------------------------------------------------------------------
@@ -272,9 +278,8 @@ def test_foreign_files(kind, tmp_path):
                 "huge header": (2**62).to_bytes(8, "little") + b"{}",
             }[kind]
         )
-    for load in (calibrant.load, TemperatureProfile.load):
-        with pytest.raises(FileError, match=r"foreign is not a whole safetensors file"):
-            load(path)
+    with pytest.raises(FileError, match=r"foreign is not a whole safetensors file"):
+        calibrant.load(path)
     assert not (tmp_path / "trace").exists()
     assert issubclass(FileError, ValueError)
 
@@ -325,8 +330,18 @@ def forge(path: Path, kind: str, document: dict[str, Any], arrays: dict[str, Any
 TS_DOCUMENT = {
     "class": "TemperatureScaling",
     "parameters": {"loss": "nll", "bounds": [0.01, 100.0], "input": "logits"},
-    "fitted": {"temperature_": 1.5, "n_classes_": 3, "fit_info_": {}},
+    "n_classes": 3,
+    "fit_info": {"converged": True, "message": "converged"},
+    "formula": {
+        "kind": "constant-temperature",
+        "version": 1,
+        "values": {"value": {"value": 1.5}},
+    },
 }
+
+
+def ts_formula(**change: Any) -> dict[str, Any]:
+    return {"formula": TS_DOCUMENT["formula"] | change}
 
 
 def test_a_forged_file_is_read_like_any_other(tmp_path):
@@ -340,12 +355,21 @@ def test_a_forged_file_is_read_like_any_other(tmp_path):
     [
         ({"class": "Oracle"}, "holds a 'Oracle', which this calibrant does not know"),
         ({"class": ["TemperatureScaling"]}, "which this calibrant does not know"),
-        ({"version": 999}, "format version 999, this calibrant reads version 1"),
-        ({"parameters": {"temper": 1}}, "does not fit a TemperatureScaling"),
-        ({"parameters": None}, "does not fit a TemperatureScaling"),
-        ({"fitted": {"n_classes_": 3, "fit_info_": {}}}, "does not fit a TemperatureScaling"),
+        ({"version": 999}, "format version 999, this calibrant reads version 2"),
+        ({"parameters": {"temper": 1}}, "does not fit a calibrator: .*temper"),
+        ({"parameters": None}, "does not fit a calibrator"),
+        ({"n_classes": "three"}, "n_classes must be a whole number or None"),
+        ({"fit_info": {}}, "does not fit a calibrator"),
+        (ts_formula(kind="oracle"), "there is no part 'oracle' in this calibrant"),
+        (ts_formula(version=2), "constant-temperature has version 2, this calibrant reads 1"),
+        (ts_formula(version="1"), "does not fit a calibrator"),
+        (ts_formula(values={}), r"has the fields \['value'\], got \[\]"),
+        (ts_formula(values={"value": {"value": -1.0}}), "value must be a finite number above 0"),
+        (ts_formula(values={"value": {"value": 0.0}}), "value must be a finite number above 0"),
+        (ts_formula(values={"value": {"value": "1.5"}}), "value must be a number"),
+        (ts_formula(values={"value": {"array": "missing"}}), "there is no array 'missing'"),
+        ({"formula": None}, "a part must have a kind, a version and values"),
     ],
-    ids=["class", "class list", "version", "parameter", "no parameters", "no temperature"],
 )
 def test_documents_that_do_not_fit(change, message, tmp_path):
     path = forge(tmp_path / "ts", "calibrator", TS_DOCUMENT | change, {})
@@ -365,19 +389,19 @@ def test_a_document_that_is_no_object(tmp_path):
 @pytest.mark.parametrize("missing", ["peak", "weight", "rows.gaps"])
 def test_a_profile_without_one_of_its_arrays(missing, tmp_path):
     path = tmp_path / "profile.safetensors"
-    TemperatureProfile.from_logits(LOGITS, LABELS).save(path)
-    document, arrays = _container.read(path, "profile")
+    calibrant.save(TemperatureProfile.from_logits(LOGITS, LABELS), path)
+    document, arrays = _container.read(path)
     del arrays[missing]
     forge(path, "profile", document, arrays)
     with pytest.raises(FileError, match="profile"):
-        TemperatureProfile.load(path)
+        calibrant.load(path)
 
 
 def test_a_profile_without_its_settings(tmp_path):
     path = tmp_path / "profile.safetensors"
-    TemperatureProfile.from_logits(LOGITS, LABELS).save(path)
-    document, arrays = _container.read(path, "profile")
+    calibrant.save(TemperatureProfile.from_logits(LOGITS, LABELS), path)
+    document, arrays = _container.read(path)
     del document["top_k"]
     forge(path, "profile", document, arrays)
     with pytest.raises(FileError, match="profile"):
-        TemperatureProfile.load(path)
+        calibrant.load(path)

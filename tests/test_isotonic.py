@@ -131,9 +131,9 @@ def test_metrics_of_the_values_are_the_papers(oracle, oracle_data, name):
     logits, labels = oracle_data("A_test")
     values = RAW[name]().fit(*oracle_data("A_val")).predict_proba(logits)
     hit = values.argmax(axis=1) == labels
-    plain = BinStats.from_confidence(values.max(axis=1), hit, bins=10).error()
+    plain = BinStats.from_confidence(values.max(axis=1), hit, n_bins=10).error()
     shares = values / values.sum(axis=1, keepdims=True)
-    scaled = BinStats.from_confidence(shares.max(axis=1), hit, bins=10).error()
+    scaled = BinStats.from_confidence(shares.max(axis=1), hit, n_bins=10).error()
     brier = ((values - np.eye(5)[labels]) ** 2).sum(axis=1).mean()
     assert plain == pytest.approx(output["ece"], abs=tolerance)
     assert scaled == pytest.approx(output["ece_if_rows_normalised"], abs=tolerance)

@@ -94,12 +94,6 @@ def test_methods_for_two_classes():
 
 def test_a_class_says_itself_that_it_is_for_two_classes(monkeypatch):
     monkeypatch.setattr(REGISTRY["ts"], "two_classes_only", True, raising=False)
-    monkeypatch.setattr(REGISTRY["platt"], "two_classes_only", False, raising=False)
-    with pytest.raises(ValueError, match="two"):
-        calibrant.compare(
-            *example(60), *example(60), metrics=["ece"]
-        )  # platt is tried, and says so
-    monkeypatch.setattr(REGISTRY["platt"], "two_classes_only", True, raising=False)
     got = calibrant.compare(*example(60), *example(60), metrics=["ece"])
     assert "ts" not in [result.method for result in got]
 

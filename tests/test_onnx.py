@@ -199,13 +199,6 @@ def test_more_classes_than_fitted(tmp_path: Path) -> None:
     assert_same(run(tmp_path / "c.onnx", names, scores), fitted("pts"), scores)
 
 
-class NoFormula(Calibrator):
-    """A calibrator that nobody can write as a graph."""
-
-    def __init__(self) -> None:
-        self.input, self.n_classes_ = "logits", 3
-
-
 def by_authors_rule() -> Calibrator:
     rng = np.random.default_rng(0)
     shapes = ((3, 2), (3,), (1, 3), (1,))
@@ -215,15 +208,14 @@ def by_authors_rule() -> Calibrator:
 @pytest.mark.parametrize(
     ("calibrator", "options", "error", "message"),
     [
-        (lambda: NoFormula(), {}, TypeError, "NoFormula has no formula"),
-        (lambda: by_authors_rule(), {}, TypeError, "integrates anew for every logit"),
+        (lambda: by_authors_rule(), {}, ValueError, "say n_classes: .* any number of classes"),
         (calibrant.TS, {}, NotFittedError, "not fitted"),
         (lambda: "pts", {}, TypeError, "a fitted calibrator of calibrant is needed, got str"),
         (lambda: fitted("ts"), {"dtype": "int8"}, ValueError, "got 'int8'"),
         (lambda: fitted("ts"), {"opset": 12}, ValueError, "opset must be at least 13, got 12"),
-        (lambda: fitted("ts"), {"num_classes": 1}, ValueError, "at least 2, got 1"),
-        (lambda: fitted("pts"), {"num_classes": 4}, ValueError, "reads the top 10 logits, got 4"),
-        (lambda: fitted("irova"), {"num_classes": 4}, ValueError, "fitted with 11 classes, got 4"),
+        (lambda: fitted("ts"), {"n_classes": 1}, ValueError, "at least 2, got 1"),
+        (lambda: fitted("pts"), {"n_classes": 4}, ValueError, "reads the top 10 logits, got 4"),
+        (lambda: fitted("irova"), {"n_classes": 4}, ValueError, "fitted with 11 classes, got 4"),
     ],
 )
 def test_refusals(

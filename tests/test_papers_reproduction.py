@@ -174,11 +174,11 @@ def test_a_row_holds_what_the_metrics_say(key):
     model = METHODS[key].make(2, None, "logits").fit(split.val_scores, split.val_labels)
     probs, labels = model.predict_proba(split.test_scores), split.test_labels
     how = METHODS[key].rows
-    assert row["ece"] == metrics.ece(probs, labels, bins=10, rows=how)
+    assert row["ece"] == metrics.ece(probs, labels, n_bins=10, row_sums=how)
     assert "ece_by_bins" not in row
-    assert row["kde_ece"] == metrics.kde_ece(probs, labels, rows=how)
-    assert row["accuracy"] == metrics.accuracy(probs, labels, rows=how)
-    assert row["brier"] == metrics.brier(probs, labels, rows=how)
+    assert row["kde_ece"] == metrics.kde_ece(probs, labels, row_sums=how)
+    assert row["accuracy"] == metrics.accuracy(probs, labels, row_sums=how)
+    assert row["brier"] == metrics.brier(probs, labels, row_sums=how)
     assert (row["val_rows"], row["test_rows"], row["classes"]) == (48, 90, 4)
     json.dumps(row, allow_nan=False)
 
@@ -188,7 +188,7 @@ def test_the_sweep_of_bins_is_for_the_whole_validation_set():
     row = run(Setting("tiny", "ts"), data)
     probs = calibrant.TS().fit(data.val_scores, data.val_labels).predict_proba(data.test_scores)
     assert row["ece_by_bins"] == [
-        metrics.ece(probs, data.test_labels, bins=bins) for bins in range(5, 20, 2)
+        metrics.ece(probs, data.test_labels, n_bins=bins) for bins in range(5, 20, 2)
     ]
 
 
@@ -339,6 +339,7 @@ def test_the_digest_covers_what_the_experiments_import():
         "__init__.py",
         "_errors.py",
         "_container.py",
+        "_extras.py",
         "_files.py",
         "_progress.py",
         "datasets.py",

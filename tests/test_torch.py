@@ -18,13 +18,16 @@ from sklearn.exceptions import NotFittedError
 
 import calibrant
 from calibrant.calibrators import (
+    BayesianBinning,
     Calibrator,
     DiagonalOrderPreserving,
     DirichletCalibration,
     HistogramBinning,
     IsotonicOneVsAll,
+    IsotonicOneVsAllTS,
     MatrixScaling,
     MultiClassIsotonic,
+    PlattBinner,
     PlattScaling,
     SplineCalibration,
     StructuredMatrixScaling,
@@ -61,11 +64,19 @@ METHODS: dict[str, Callable[[], Calibrator]] = {
     "irm-raw": lambda: MultiClassIsotonic(normalize=False),
     "spline": SplineCalibration,
     "histogram-top-label": lambda: HistogramBinning("top-label", n_bins=7),
+    "diag-authors": lambda: DiagonalOrderPreserving(hidden=(4,), quadrature="authors", nodes=8),
+    "irova": IsotonicOneVsAll,
+    "irova-ts": IsotonicOneVsAllTS,
+    "irova-raw": lambda: IsotonicOneVsAll(normalize=False),
+    "histogram": HistogramBinning,
+    "bbq": BayesianBinning,
+    "pbmc": PlattBinner,
 }
 WITH_TEMPERATURE = {m for m in METHODS if m.startswith(("base", "ts", "pts", "hts", "smart"))}
 AFFINE = {"vector", "matrix", "dirichlet", "structured-vector", "structured-matrix"}
-NOT_PRESERVING = AFFINE | {"pts-clipped"}
-STEPS = {"histogram-top-label"}  # no gradient through a step
+TABLES = {"irova", "irova-ts", "irova-raw", "histogram", "bbq", "pbmc"}
+NOT_PRESERVING = AFFINE | TABLES | {"pts-clipped", "diag-authors"}
+STEPS = {"histogram-top-label", "histogram", "bbq", "pbmc"}  # no gradient through a step
 CLASSES = 11
 
 
@@ -214,13 +225,11 @@ def test_two_classes(kind: type[Calibrator]) -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(TypeError, match="IsotonicOneVsAll has no module: to_module takes"):
-        to_module(IsotonicOneVsAll().fit(*labelled(3)))
     with pytest.raises(TypeError, match="a fitted calibrator of calibrant is needed, got int"):
         to_module(3)
     with pytest.raises(NotFittedError, match="not fitted"):
         to_module(calibrant.TS())
-    with pytest.raises(ValueError, match="the network reads the top 10 logits, got 4 classes"):
+    with pytest.raises(ValueError, match="the formula reads the top 10 logits, got 4 classes"):
         to_module(fitted("pts"))(torch.zeros(2, 4))
     with pytest.raises(ValueError, match="fitted with 11 classes, got 4"):
         to_module(fitted("irm"))(torch.zeros(2, 4))

@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from calibrant import (
-        calibrators,
-        datasets,
-        formulas,
-        io,
-        metrics,
-        onnx,
-        profile,
-        sklearn,
-        torch,
-    )
+    from calibrant import calibrators, datasets, formulas, io, metrics, profile, sklearn
+    from calibrant import onnx as onnx
+    from calibrant import torch as torch
     from calibrant._errors import CalibrationWarning, FileError
     from calibrant.calibrators import (
         BayesianBinning,
@@ -117,12 +109,12 @@ _MODULES = (
     "formulas",
     "io",
     "metrics",
-    "onnx",
     "profile",
     "sklearn",
     "torch",
 )
 
+# Without torch and onnx, which need their extras: `from calibrant import *` must not.
 __all__ = [
     "ETS",
     "HTS",
@@ -170,11 +162,9 @@ __all__ = [
     "io",
     "load",
     "metrics",
-    "onnx",
     "profile",
     "save",
     "sklearn",
-    "torch",
 ]
 
 
@@ -188,4 +178,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *_MODULES})

@@ -23,7 +23,7 @@ def warn(message: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, CalibrationWarning, stacklevel=level - 1)
+    warnings.warn(message, CalibrationWarning, stacklevel=level)
 
 
 def _is_ours(module: str) -> bool:

@@ -620,9 +620,9 @@ class ArrayOps:
     def constant(self, values: Any, like: Array) -> Array:
         if isinstance(values, float):
             return values
+        # copies: what a formula holds cannot be written to, which not every kind of array can say
         if values.dtype == bool:
-            return as_kind(values, like)
-        # a copy: what a formula holds cannot be written to, which not every kind of array can say
+            return as_kind(values.copy(), like)
         return self.xp.asarray(values.copy(), dtype=like.dtype, device=like.device)
 
     def full_like(self, x: Array, value: float) -> Array:

@@ -155,7 +155,7 @@ def _calibrator_state(calibrator: Calibrator) -> tuple[Document, Arrays]:
         "class": name,
         "parameters": {k: _plain(v) for k, v in calibrator.get_params(deep=False).items()},
         "n_classes": calibrator.n_classes_,
-        "fit_info": dataclasses.asdict(calibrator.fit_info_),
+        "fit_info": _without_time(calibrator.fit_info_),
         "formula": formula,
     }
     return document, arrays
@@ -180,6 +180,11 @@ def _calibrator_from(document: Mapping[str, Any], arrays: Mapping[str, NDArray[A
     if n_classes is not None:
         formula.check_classes(n_classes)
     return calibrator._restored(formula, info, n_classes)
+
+
+def _without_time(info: FitInfo) -> Document:
+    """The report without its seconds: the same fit gives the same file, byte for byte."""
+    return {key: value for key, value in dataclasses.asdict(info).items() if key != "seconds"}
 
 
 def _check_info(info: FitInfo, n_classes: Any) -> None:

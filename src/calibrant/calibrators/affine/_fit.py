@@ -13,7 +13,7 @@ from calibrant._fit_info import FitInfo
 from calibrant._ops import NUMPY
 from calibrant._progress import reporter
 from calibrant._types import Floats, Progress
-from calibrant._weights import effective_rows
+from calibrant._weights import effective_rows, shares
 from calibrant.calibrators._base import Fitted, LabelledLogits
 from calibrant.calibrators._best_temperature import Start, scaling_start
 from calibrant.calibrators.affine._loss import (
@@ -37,7 +37,7 @@ class AffineMethod:
 
     features: Callable[[Start, float], Features]  # of the start, and of so many effective rows
     unit: Callable[[Start], float]  # the slope at which the map is the start
-    penalty: Callable[[NDArray[Any], float], Penalty]  # for features of so many effective rows
+    penalty: Callable[[NDArray[Any], Floats], Penalty]  # for features of rows with such weights
     full: bool  # whether the slopes are a matrix, or one number per class
     centred: bool = False  # whether a matrix reads the mean of a row's features apart
 
@@ -60,7 +60,7 @@ def fit_affine_map(
             ~masked if masked.any() else None,
             data.labels,
             data.weight,
-            method.penalty(features, rows),
+            method.penalty(features, data.weight),
             full=method.full,
             centred=method.centred,
             max_iter=max_iter,
@@ -102,22 +102,22 @@ def _penalised(method: AffineMethod) -> tuple[str, ...]:
 
 
 def diagonal_penalty(
-    features: NDArray[Any], rows: float, slope: Strength, intercept: Strength
+    features: NDArray[Any], weight: Floats, slope: Strength, intercept: Strength
 ) -> Penalty:
     """Given strengths multiply means of squares; "auto" is measured, see the docs."""
     classes = features.shape[1]
-    automatic = INTERCEPT_PULL * classes / rows
+    automatic = INTERCEPT_PULL * classes / effective_rows(weight)
     return Penalty(
-        slope=slope_pull(features, rows, classes) if slope == "auto" else float(slope) / classes,
+        slope=slope_pull(features, weight, classes) if slope == "auto" else float(slope) / classes,
         off_diagonal=0.0,
         intercept=automatic if intercept == "auto" else float(intercept) / classes,
     )
 
 
-def slope_pull(features: NDArray[Any], rows: float, classes: int) -> float:
+def slope_pull(features: NDArray[Any], weight: Floats, classes: int) -> float:
     """The default penalty of the slopes on these features."""
-    mean_square = float(np.mean(np.square(features), dtype=np.float64))
-    return SLOPE_PULL * mean_square * classes / rows
+    squares = np.mean(np.square(features), axis=1, dtype=np.float64)
+    return SLOPE_PULL * float(shares(weight) @ squares) * classes / effective_rows(weight)
 
 
 def _plus_one(change: Floats) -> Floats:

@@ -20,7 +20,7 @@ from calibrant._arrays import row_tiles
 from calibrant._optimize import Minimum, lbfgs
 from calibrant._threads import one_blas_thread
 from calibrant._types import Floats, Report
-from calibrant._weights import effective_rows, shares
+from calibrant._weights import copies, shares
 from calibrant.formulas.affine import LARGE_CLASSES
 
 TILE = 1 << 20  # elements of a tile: large for the matrix products, small for memory
@@ -57,7 +57,7 @@ class AffineData:
     finite: NDArray[np.bool_] | None  # None where no class is masked
     labels: NDArray[np.int64]
     share: Floats  # of each row in the mean; sums to 1
-    rows: float  # how many rows of equal weight tell as much
+    copy_share: Floats  # of one copy of each row, where whole weights count copies
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def fit_affine(
     """
     features = features.astype(working_precision(features.size), copy=False)
     inputs = _mean_apart(features) if centred else features
-    data = AffineData(features, inputs, finite, labels, shares(weight), effective_rows(weight))
+    data = AffineData(features, inputs, finite, labels, *_shares(weight))
     loss = AffineLoss(data, full)
     with one_blas_thread(not (full and loss.classes >= LARGE_CLASSES)):
         fisher = loss.fisher(np.zeros(loss.size))
@@ -246,7 +246,7 @@ def evidence_penalty(loss: AffineLoss, fisher: Floats) -> float:
     a prior is 1 / (2 n s^2). Where g is no larger than noise there is nothing to be found.
     """
     start = np.zeros(loss.size)
-    rows = loss.data.rows
+    rows = 1.0 / float(loss.data.share @ loss.data.copy_share)  # of equal weight
     gradient = _off_diagonal(loss.split(loss.gradient(start)[1])[0])
     trace = float(_off_diagonal(loss.split(fisher)[0]).sum())
     squares = _fisher_squares(loss)
@@ -278,7 +278,7 @@ def _fisher_squares(loss: AffineLoss) -> float:
         None if data.finite is None else data.finite[chosen],
         data.labels[chosen],
         data.share[chosen],
-        data.rows,
+        data.copy_share[chosen],
     )
     tiles = AffineLoss(sample, loss.full).tiles(np.zeros(loss.size))
     residual = np.concatenate([tile[3] for tile in tiles])
@@ -286,5 +286,11 @@ def _fisher_squares(loss: AffineLoss) -> float:
     both = inputs * residual
     products = (inputs @ inputs.T) * (residual @ residual.T) - both @ both.T
     squares = np.square(products, dtype=np.float64)
-    np.fill_diagonal(squares, 0.0)
-    return float(share @ squares @ share) / float(share.sum() ** 2 - share @ share)
+    itself = float((share * sample.copy_share) @ np.diag(squares))  # no copy pairs with itself
+    pairs = float(share.sum() ** 2 - share @ sample.copy_share)
+    return (float(share @ squares @ share) - itself) / pairs if pairs > 0.0 else 0.0
+
+
+def _shares(weight: Floats) -> tuple[Floats, Floats]:
+    share = shares(weight)
+    return share, share / copies(weight)

@@ -8,7 +8,7 @@ from typing import Any, final
 
 from numpy.typing import NDArray
 
-from calibrant._types import InputKind, Progress
+from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LabelledLogits
 from calibrant.calibrators._parameters import check_counts, check_strength
 from calibrant.calibrators.affine._base import AffineCalibrator
@@ -70,17 +70,19 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
             progress=self.progress,
         )
 
-    def _penalty(self, features: NDArray[Any], rows: float) -> Penalty:
+    def _penalty(self, features: NDArray[Any], weight: Floats) -> Penalty:
         classes = features.shape[1]
         if self.off_diagonal_penalty != "auto":
             given = float(self.off_diagonal_penalty) / (classes * (classes - 1))
-            diagonal = diagonal_penalty(features, rows, self.slope_penalty, self.intercept_penalty)
+            diagonal = diagonal_penalty(
+                features, weight, self.slope_penalty, self.intercept_penalty
+            )
             return replace(diagonal, off_diagonal=given)
         mean = row_means(features)
         return replace(
-            diagonal_penalty(features - mean, rows, self.slope_penalty, self.intercept_penalty),
+            diagonal_penalty(features - mean, weight, self.slope_penalty, self.intercept_penalty),
             off_diagonal=None,
-            common=slope_pull(mean, rows, classes),
+            common=slope_pull(mean, weight, classes),
         )
 
 

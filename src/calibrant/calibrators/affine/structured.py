@@ -7,7 +7,8 @@ from typing import Any, cast, final
 
 from numpy.typing import NDArray
 
-from calibrant._types import InputKind, Progress
+from calibrant._types import Floats, InputKind, Progress
+from calibrant._weights import effective_rows
 from calibrant.calibrators._base import Fitted, LabelledLogits
 from calibrant.calibrators._best_temperature import Start
 from calibrant.calibrators._parameters import check_counts
@@ -61,8 +62,8 @@ def _smoothed(start: Start, rows: float) -> Features:
     return SmoothedLogProbabilities(start.temperature, 1.0 / (rows + 1.0))
 
 
-def _penalty(features: NDArray[Any], rows: float) -> Penalty:
-    classes = features.shape[1]
+def _penalty(features: NDArray[Any], weight: Floats) -> Penalty:
+    classes, rows = features.shape[1], effective_rows(weight)
     return Penalty(classes / rows, classes * (classes - 1) / rows, classes / rows)
 
 

@@ -83,8 +83,8 @@ class VectorScaling(AffineCalibrator):
         method = AffineMethod(
             features=lambda start, rows: PlainLogits(),
             unit=lambda start: 1.0 / start.temperature,
-            penalty=lambda features, rows: diagonal_penalty(
-                features, rows, self.slope_penalty, self.intercept_penalty
+            penalty=lambda features, weight: diagonal_penalty(
+                features, weight, self.slope_penalty, self.intercept_penalty
             ),
             full=False,
         )

@@ -1,0 +1,393 @@
+"""Every formula: the same numbers from all interpreters, its own invariants, files and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import calibrant
+from calibrant._curves import Lines, Steps
+from calibrant._ops import NUMPY, ops_of
+from calibrant._parts import KINDS, from_state, to_state
+from calibrant.formulas import (
+    AbsoluteLink,
+    AffineMap,
+    Chain,
+    ClassSigmoids,
+    ColumnMap,
+    ConstantTemperature,
+    ExponentialLink,
+    Formula,
+    IncreasingTable,
+    LogEntropy,
+    LogGaps,
+    LogitMap,
+    LogProbabilities,
+    Margin,
+    Mixture,
+    NetworkTemperature,
+    PlainLogits,
+    QuadratureMap,
+    SmoothedLogProbabilities,
+    TemperatureFormula,
+    TopLabelMap,
+    TopLogits,
+    TwoClassMap,
+)
+from calibrant.onnx import export
+from calibrant.torch import to_module
+from crafting import with_formula
+from hard_logits import adversarial
+
+CLASSES = 6
+
+
+def network(reading: Any, *, link: Any = None, clip: float | None = None) -> NetworkTemperature:
+    rng = np.random.default_rng(3)
+    width = reading.width
+    outputs = 1 if isinstance(link, AbsoluteLink) else 2
+    return NetworkTemperature(
+        reading,
+        np.full(width, -4.0),
+        np.full(width, 9.0),
+        (rng.normal(size=(width, 4)), rng.normal(size=(4, outputs))),
+        (rng.normal(size=4), rng.normal(size=outputs)),
+        linear=False,
+        link=link or ExponentialLink(1.4, 3.0),
+        clip=clip,
+    )
+
+
+def lines(count: int) -> Lines:
+    rng = np.random.default_rng(0)
+    points = [(np.sort(rng.random(5)), np.sort(rng.random(5))) for _ in range(count)]
+    return Lines.join(points)
+
+
+def steps(count: int, sizes: tuple[int, ...] = (3,)) -> Steps:
+    rng = np.random.default_rng(1)
+    widths = [sizes[index % len(sizes)] for index in range(count)]
+    return Steps.join([(np.sort(rng.random(w - 1)), np.sort(rng.random(w))) for w in widths])
+
+
+def columns(curves: Any, **change: Any) -> ColumnMap:
+    values: dict[str, Any] = {
+        "classes": CLASSES,
+        "temperature": 1.3,
+        "sigmoids": None,
+        "kept": None,
+        "tie_break": 1e-9,
+        "normalize": True,
+        "keep_arg_max": False,
+    }
+    return ColumnMap(curves, **(values | change))
+
+
+def affine(features: Any, full: bool) -> AffineMap:
+    rng = np.random.default_rng(2)
+    slopes = np.eye(CLASSES) + 0.1 * rng.normal(size=(CLASSES, CLASSES))
+    return AffineMap(features, slopes if full else np.diag(slopes), rng.normal(size=CLASSES), 1e15)
+
+
+def quadrature() -> QuadratureMap:
+    rng = np.random.default_rng(4)
+    shapes = ((1, 3), (3, 1))
+    kernels = tuple(0.3 * rng.normal(size=shape) for shape in shapes)
+    nodes = np.linspace(0.0, 1.0, 9)
+    return QuadratureMap(kernels, (rng.normal(size=3), np.ones(1)), nodes, np.full(9, 2 / 9), 1e-8)
+
+
+TABLE = IncreasingTable(-5.0, 8.0, np.cumsum(np.linspace(0.0, 1.0, 14)), 0.7)
+SIGMOIDS = ClassSigmoids(np.linspace(0.5, 2.0, CLASSES), np.linspace(-1.0, 1.0, CLASSES), 1e-12)
+KEPT = np.arange(CLASSES) == 2
+
+FORMULAS: dict[str, Callable[[], Formula]] = {
+    "constant": lambda: ConstantTemperature(1.7),
+    "network of logits": lambda: network(TopLogits(4)),
+    "network, published": lambda: network(TopLogits(3), link=AbsoluteLink(1e-12, 1e12), clip=100.0),
+    "network of log gaps": lambda: network(LogGaps(4, 1.2, 0.3)),
+    "network of one gap": lambda: network(LogGaps(1, 1.2, 0.3)),
+    "network of the margin": lambda: network(Margin()),
+    "network of the entropy": lambda: network(LogEntropy(1e-6)),
+    "mixture": lambda: Mixture(2.0, np.array([0.6, 0.3, 0.1])),
+    "mixture at a corner": lambda: Mixture(2.0, np.array([0.0, 1.0, 0.0])),
+    "vector": lambda: affine(PlainLogits(), full=False),
+    "matrix": lambda: affine(PlainLogits(), full=True),
+    "dirichlet": lambda: affine(LogProbabilities(), full=True),
+    "smoothed": lambda: affine(SmoothedLogProbabilities(1.5, 0.01), full=False),
+    "table": lambda: TABLE,
+    "quadrature": quadrature,
+    "lines per class": lambda: columns(lines(CLASSES)),
+    "one line": lambda: columns(lines(1), keep_arg_max=True),
+    "raw lines": lambda: columns(lines(CLASSES), normalize=False, tie_break=0.0),
+    "steps per class": lambda: columns(steps(CLASSES)),
+    "ragged steps": lambda: columns(steps(CLASSES, (1, 4, 70))),
+    "sigmoids, then steps": lambda: columns(steps(CLASSES), sigmoids=SIGMOIDS, kept=KEPT),
+    "top label by a line": lambda: TopLabelMap(lines(1), CLASSES, 1.0 - 1e-9),
+    "top label by steps": lambda: TopLabelMap(steps(1), CLASSES, 1.0 - 1e-9),
+    "chain: increasing, then adaptive": lambda: Chain((TABLE,), network(LogGaps(4, 1.2, 0.3))),
+    "chain: adaptive, then affine": lambda: Chain(
+        (network(TopLogits(4)),), affine(PlainLogits(), full=True)
+    ),
+    "chain of three": lambda: Chain(
+        (ConstantTemperature(2.0), TABLE), Mixture(1.5, np.array([0.5, 0.25, 0.25]))
+    ),
+    "chain, then steps": lambda: Chain(
+        (affine(PlainLogits(), full=False),), columns(steps(CLASSES))
+    ),
+}
+TWO_CLASSES: dict[str, Callable[[], Formula]] = {
+    "two classes": lambda: TwoClassMap(1.5, 0.7, -0.4),
+    "two classes, then a temperature": lambda: Chain(
+        (TwoClassMap(1.5, 0.7, -0.4),), ConstantTemperature(2.0)
+    ),
+}
+ALL = FORMULAS | TWO_CLASSES
+
+
+@cache
+def made(name: str) -> Formula:
+    return ALL[name]()
+
+
+def rows(name: str, dtype: Any = np.float32) -> np.ndarray:
+    logits = adversarial(2 if name in TWO_CLASSES else CLASSES, np.float64)
+    return logits[np.abs(np.where(np.isfinite(logits), logits, 0.0)).max(axis=1) < 1e4].astype(
+        dtype
+    )
+
+
+def calibrator(name: str) -> Any:
+    """A calibrator with that formula: all that torch and ONNX are given."""
+    return with_formula(calibrant.Uncalibrated(), made(name), rows(name).shape[1])
+
+
+def reference(name: str, logits: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return made(name).probabilities(logits.astype(np.float64), NUMPY)
+
+
+# --- interpreters -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_distributions_and_their_logarithms(name: str) -> None:
+    formula, logits = made(name), rows(name, np.float64)
+    probs, logs = formula.probabilities(logits, NUMPY), formula.log_probabilities(logits, NUMPY)
+    assert not np.isnan(probs).any()
+    assert not np.isnan(logs).any()
+    assert (probs >= 0.0).all()
+    if name != "network, published":  # the published code clips masked classes, too
+        assert (probs[np.isneginf(logits)] == 0.0).all()
+    if name != "raw lines":
+        np.testing.assert_allclose(probs.sum(axis=1), 1.0, atol=1e-9)
+    np.testing.assert_allclose(np.exp(logs), probs, atol=1e-12)
+    if formula.keeps_arg_max:
+        top = logits.argmax(axis=1)[:, None]
+        assert (probs <= np.take_along_axis(probs, top, axis=1)).all()
+        assert (logs <= np.take_along_axis(logs, top, axis=1)).all()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_array_api_agrees(name: str) -> None:
+    """The generic operations, here by torch's namespace in float64: what a GPU computes."""
+    formula, logits = made(name), rows(name, np.float64)
+    tensor = torch.from_numpy(logits)
+    probs = formula.probabilities(tensor, ops_of(tensor)).numpy()
+    np.testing.assert_allclose(probs, reference(name, logits), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_module_agrees(name: str) -> None:
+    logits = rows(name, np.float64)
+    module, expected = to_module(calibrator(name)), reference(name, logits)
+    np.testing.assert_allclose(module(torch.from_numpy(logits)), expected, rtol=0, atol=1e-12)
+    logs = made(name).log_probabilities(logits, NUMPY)
+    close = module.log_proba(torch.from_numpy(logits)).numpy()
+    np.testing.assert_allclose(close, logs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("opset", [13, 17, 21])
+@pytest.mark.parametrize("name", ALL)
+def test_graph_agrees(name: str, opset: int, tmp_path: Path) -> None:
+    logits = rows(name, np.float64)
+    names = export(calibrator(name), tmp_path / "f.onnx", dtype="float64", opset=opset)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(tmp_path / "f.onnx", options)
+    probs = session.run([names.probabilities], {names.input: logits})[0]
+    np.testing.assert_allclose(probs, reference(name, logits), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_half_the_precision_is_close(name: str) -> None:
+    if "step" in name or "line" in name:
+        pytest.skip("a rounded logit may fall into the next bin")
+    narrow = rows(name, np.float32)
+    narrow = narrow[np.abs(np.where(np.isfinite(narrow), narrow, 0.0)).max(axis=1) < 50.0]
+    probs = made(name).probabilities(narrow, NUMPY)
+    assert probs.dtype == np.float32
+    np.testing.assert_allclose(probs, reference(name, narrow), rtol=0, atol=2e-5)
+
+
+def test_a_chain_is_one_map_after_another() -> None:
+    chain = made("chain of three")
+    assert isinstance(chain, Chain)
+    scores = rows("chain of three", np.float64)
+    expected = scores / 2.0
+    expected = TABLE.scores(expected, NUMPY)
+    expected = chain.last.probabilities(expected, NUMPY)
+    np.testing.assert_array_equal(reference("chain of three", scores), expected)
+    assert chain.keeps_arg_max
+    assert not made("chain: adaptive, then affine").keeps_arg_max
+    assert made("chain: adaptive, then affine").n_classes == CLASSES
+    assert made("chain: increasing, then adaptive").fewest_classes == 4
+    with pytest.raises(ValueError, match="same classes"):
+        Chain((affine(PlainLogits(), full=True),), TwoClassMap(1.0, 1.0, 0.0))
+    with pytest.raises(TypeError, match="maps of logits"):
+        Chain((made("mixture"),), ConstantTemperature(1.0))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if isinstance(ALL[name](), LogitMap)])
+def test_scores_are_logits_of_the_probabilities(name: str) -> None:
+    formula, logits = made(name), rows(name, np.float64)
+    assert isinstance(formula, LogitMap)
+    scores = formula.scores(logits, NUMPY)
+    assert np.isneginf(scores[np.isneginf(logits)]).all() or isinstance(formula, NetworkTemperature)
+    probs = ConstantTemperature(1.0).probabilities(scores, NUMPY)
+    np.testing.assert_allclose(probs, reference(name, logits), atol=1e-9)
+    if isinstance(formula, TemperatureFormula):
+        assert (formula.row_temperatures(logits, NUMPY) > 0.0).all()
+
+
+# --- data -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_state_keeps_every_bit(name: str) -> None:
+    document, arrays = to_state(made(name))
+    again = from_state(json.loads(json.dumps(document)), arrays)
+    logits = rows(name, np.float64)
+    assert isinstance(again, Formula)
+    np.testing.assert_array_equal(again.probabilities(logits, NUMPY), reference(name, logits))
+
+
+def test_every_kind_is_tried_here() -> None:
+    def kinds(part: Any) -> set[str]:
+        found = {part.kind}
+        for field in fields(part):
+            value = getattr(part, field.name)
+            for one in value if isinstance(value, tuple) else (value,):
+                found |= kinds(one) if hasattr(one, "kind") else set()
+        return found
+
+    tried = set().union(*(kinds(made(name)) for name in ALL))
+    ours = {kind for kind, cls in KINDS.items() if cls.__module__.startswith("calibrant.")}
+    assert tried == ours
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_formula_cannot_be_changed(name: str) -> None:
+    formula = made(name)
+    with pytest.raises(FrozenInstanceError):
+        formula.anything = 1  # type: ignore[attr-defined]
+    for array in to_state(formula)[1].values():
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
+BAD: list[tuple[Callable[[], Any], str]] = [
+    (lambda: ConstantTemperature(0.0), "value must be a finite number above 0"),
+    (lambda: ConstantTemperature(-1.0), "value must be a finite number above 0"),
+    (lambda: ConstantTemperature(np.nan), "value must be a finite number above 0"),
+    (lambda: ConstantTemperature("1"), "value must be a number, got '1'"),  # type: ignore[arg-type]
+    (lambda: Mixture(1.0, np.array([0.5, 0.6, 0.1])), "weights must sum to 1"),
+    (lambda: Mixture(1.0, np.array([1.2, -0.2, 0.0])), "weights must lie in"),
+    (lambda: Mixture(1.0, np.ones(2) / 2), "weights must have shape"),
+    (lambda: LogGaps(0, 1.0, 0.3), "k must be at least 1"),
+    (lambda: replace(network(TopLogits(4)), low=np.full(4, 10.0)), "low must not lie above high"),
+    (lambda: replace(network(TopLogits(4)), kernels=()), "every kernel must have a bias"),
+    (lambda: network(TopLogits(3), link=ExponentialLink(1.0, -1.0)), "reach must be"),
+    (lambda: AffineMap(PlainLogits(), np.eye(3), np.zeros(2), 1.0), "slopes must have shape"),
+    (lambda: AffineMap(PlainLogits(), np.full((2, 2), np.inf), np.zeros(2), 1.0), "must be finite"),
+    (lambda: IncreasingTable(1.0, 1.0, np.arange(3.0), 1.0), "low must lie below high"),
+    (lambda: IncreasingTable(0.0, 1.0, np.array([1.0, 0.0]), 1.0), "table must not fall"),
+    (lambda: Lines(np.array([0.2, 0.1]), np.ones(2), np.array([0, 2])), "x must rise"),
+    (lambda: Lines(np.array([0.1]), np.array([1.1]), np.array([0, 1])), "y must lie in"),
+    (lambda: Lines(np.array([0.1]), np.ones(1), np.array([0, 2])), "offsets must rise from 0"),
+    (lambda: Steps(np.array([0.5, 0.4]), np.ones(3), np.array([0, 3])), "edges must not fall"),
+    (lambda: Steps(np.zeros(3), np.ones(3), np.array([0, 3])), "there must be 2 edges"),
+    (lambda: columns(lines(2)), "one curve or 6, got 2"),
+    (lambda: columns(lines(1), kept=np.ones(2, bool)), "kept must have shape"),
+    (lambda: TopLabelMap(lines(2), CLASSES, 0.9), "there must be one curve"),
+    (lambda: TwoClassMap(np.inf, 1.0, 0.0), "a must be a finite number"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD)
+def test_invariants(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()
+
+
+NUMBERS = st.one_of(
+    st.floats(), st.integers(-3, 3), st.booleans(), st.none(), st.sampled_from(["", "logits", "1"])
+)
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_a_crafted_document_is_refused_or_computes(data: Any) -> None:
+    """Any number, word or array of a document changed: refused, or probabilities all the same."""
+    name = data.draw(st.sampled_from(sorted(ALL)))
+    document, arrays = to_state(made(name))
+    places = _places(document)
+    place, key = data.draw(st.sampled_from(range(len(places)))), None
+    holder, key = places[place]
+    if key == "array":
+        path = holder[key]
+        array = np.array(arrays[path])
+        if array.size and data.draw(st.booleans()):
+            wild = st.floats() if array.dtype == np.float64 else st.integers(-1, 9)
+            array.flat[data.draw(st.integers(0, array.size - 1))] = data.draw(wild)
+        else:
+            array = array[..., :-1] if data.draw(st.booleans()) else array[None]
+        arrays = arrays | {path: array}
+    else:
+        holder[key] = data.draw(NUMBERS)
+    try:
+        formula = from_state(document, arrays)
+    except (ValueError, TypeError):
+        return
+    logits = rows(name, np.float64)[:20]
+    logits = np.where(np.isneginf(logits), 0.0, logits)
+    assert isinstance(formula, Formula)
+    try:
+        formula.check_classes(logits.shape[1])
+    except ValueError:
+        return
+    with np.errstate(all="ignore"):
+        assert not np.isnan(formula.probabilities(logits, NUMPY)).any()
+
+
+def _places(value: Any) -> list[tuple[Any, Any]]:
+    """All values of a document, as holder and key."""
+    found: list[tuple[Any, Any]] = []
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        if isinstance(inner, dict | list):
+            found += _places(inner)
+        else:
+            found.append((value, key))
+    return found
