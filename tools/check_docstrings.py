@@ -134,8 +134,9 @@ def public_objects() -> Iterator[Public]:
         if module_name in SKIPPED:
             continue
         module = importlib.import_module(module_name)
-        for name in module.__all__:
-            for found in with_members(f"{module_name}.{name}", getattr(module, name)):
+        names = {f"{module_name}.{name}": getattr(module, name) for name in module.__all__}
+        for name, value in {module_name: module, **names}.items():
+            for found in with_members(name, value):
                 if id(found.source) not in seen:
                     seen.add(id(found.source))
                     yield found

@@ -263,7 +263,7 @@ class ParameterizedTemperatureScaling(NetworkCalibrator):
     >>> import calibrant
     >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
     >>> pts = ParameterizedTemperatureScaling()
-    >>> pts = pts.fit(data.val_logits[:1000], data.val_labels[:1000])
+    >>> pts = pts.fit(data.val_logits[:500], data.val_labels[:500])
     >>> calibrant.metrics.ece(pts.predict_proba(data.test_logits), data.test_labels) < 0.02
     True
     """
