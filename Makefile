@@ -47,10 +47,11 @@ test-all: $(READY)  ## run all tests
 test-jax: $(JAX)  ## run the tests with JAX arrays, in an environment of their own
 	@$(JAX_VENV)/bin/python -m pytest tests/test_jax.py
 
-check: $(READY)  ## format, lint, types, import contract
+check: $(READY)  ## format, lint, types, docstrings, import contract
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/python tools/check_docstrings.py
 	$(BIN)/lint-imports
 
 format: $(READY)  ## format and fix what can be fixed

@@ -83,7 +83,7 @@ def peer_seconds(name: str, index: int, size: tuple[int, int], limit: float) -> 
 
 
 def show(name: str, size: tuple[int, int], limit: float) -> None:
-    """One line for us and one a peer."""
+    """One line for us and one per peer."""
     logits, _, labels = data(*size)
     fit, predict = ours(name, logits, labels)
     print(f"  {name:<14} {fit:>9.3f} {predict:>9.3f}", flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -370,16 +369,3 @@ def test_lenet5_from_torch_to_onnxruntime(tmp_path: Path) -> None:
             scores = network(images[:rows])
         np.testing.assert_allclose(out["probabilities"], served, atol=1e-5)
         np.testing.assert_allclose(out["probabilities"], pts.predict_proba(scores), atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # PyTorch's exporter has its own
-def test_the_serving_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("onnxscript")
-    page = Path(__file__).parents[1] / "docs/serving.md"
-    if not page.exists():
-        pytest.skip("the documentation is not in this distribution")
-    code = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    exec(compile("\n".join(code), str(page), "exec"), {})

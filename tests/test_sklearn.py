@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import pickle
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -643,12 +641,3 @@ def test_importing_calibrant_does_not_import_it():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert output.stdout.strip() == "False"
-
-
-def test_the_documentation_page_runs(tmp_path, monkeypatch):
-    page = Path(__file__).parents[1] / "docs/sklearn.md"
-    if not page.exists():
-        pytest.skip("the documentation is not in this distribution")
-    code = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    exec(compile("\n".join(code), str(page), "exec"), {})

@@ -1,8 +1,8 @@
-"""calibrant: confidences of classifiers that mean what they say.
+"""Confidences of classifiers that mean what they say.
 
 >>> import calibrant
 >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
->>> pts = calibrant.PTS().fit(data.val_logits, data.val_labels)
+>>> pts = calibrant.PTS().fit(data.val_logits[:500], data.val_labels[:500])
 >>> probs = pts.predict_proba(data.test_logits)
 >>> calibrant.metrics.ece(probs, data.test_labels) < 0.02
 True

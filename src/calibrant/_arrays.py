@@ -1,8 +1,8 @@
-"""The one door for user arrays: everything behind it may trust what it gets.
+"""User arrays are checked here, once: all other code may trust what it gets.
 
 Structure (rank, size, kind of number) is checked without touching the values, so that a
-memory-mapped file stays on the disk; values are checked tile by tile, on the way through, by
-``check_peaks``: a NaN or +inf anywhere in a row shows in that row's maximum.
+memory-mapped file stays on the disk; values are checked a block of rows at a time (a tile), where
+they are used, by ``check_peaks``: a NaN or +inf anywhere in a row shows in that row's maximum.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A safe file: arrays and a JSON document in safetensors, with a checksum over both.
 
 Nothing in such a file can run code. It is written under a temporary name and renamed, so a reader
-never meets half of one.
+never sees half of one.
 """
 
 from __future__ import annotations

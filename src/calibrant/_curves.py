@@ -1,7 +1,7 @@
 """Functions of one number in [0, 1], one per class or one for all: lines between points, or steps.
 
 Kept end to end, however many points each has; ``padded`` lays them out as equally wide rows, for
-those who cannot follow ragged ones.
+PyTorch and ONNX.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PaddedCurves:
 
 
 class Curves(Part, ABC):
-    """One function per class, or one for all classes."""
+    """Functions of one number in [0, 1]: one per class, or one for all classes."""
 
     whole: ClassVar[bool] = True
 
@@ -54,7 +54,18 @@ class Curves(Part, ABC):
 
     @abstractmethod
     def values(self, x: Floats) -> Floats:
-        """Values (rows, classes), each column through its function; not those of ``x``."""
+        """Compute the functions.
+
+        Parameters
+        ----------
+        x : array of shape (rows, classes)
+            Numbers in [0, 1]; the array is not changed.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            Each column through its function.
+        """
 
     @property
     @abstractmethod
@@ -72,7 +83,25 @@ class Curves(Part, ABC):
 
 @dataclass(frozen=True, eq=False)
 class Lines(Curves):
-    """Piecewise linear functions, flat outside their points, as ``numpy.interp`` has them."""
+    """Piecewise linear functions, flat outside their points, as ``numpy.interp`` has them.
+
+    Parameters
+    ----------
+    x : array of shape (points,)
+        Where the points of all functions lie, those of one function after those of the other;
+        rising within each.
+    y : array of shape (points,)
+        The values there, in [0, 1].
+    offsets : array of shape (functions + 1,)
+        Function c has the points ``offsets[c]`` to ``offsets[c + 1] - 1``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lines = Lines.join([([0.0, 1.0], [0.2, 0.8])])
+    >>> lines.values(np.array([[0.5]]))
+    array([[0.5]])
+    """
 
     kind: ClassVar[str] = "lines"
 
@@ -92,12 +121,36 @@ class Lines(Curves):
 
     @classmethod
     def join(cls, lines: Sequence[tuple[Floats, Floats]]) -> Lines:
-        """Lines given by their points, one after the other."""
+        """Join functions that are given by their points.
+
+        Parameters
+        ----------
+        lines : sequence of pairs of arrays
+            x and y of each function.
+
+        Returns
+        -------
+        Lines
+            All of them.
+        """
         x, y = (np.concatenate([line[part] for line in lines]) for part in (0, 1))
         return cls(x, y, np.cumsum([0, *(len(line[0]) for line in lines)], dtype=np.int64))
 
     def line(self, index: int) -> tuple[Floats, Floats]:
-        """The points of one line."""
+        """Give the points of one function.
+
+        Parameters
+        ----------
+        index : int
+            Which function.
+
+        Returns
+        -------
+        x : array of shape (points,)
+            Where its points lie.
+        y : array of shape (points,)
+            The values there.
+        """
         part = slice(self.offsets[index], self.offsets[index + 1])
         return self.x[part], self.y[part]
 
@@ -121,8 +174,26 @@ class Lines(Curves):
 class Steps(Curves):
     """Step functions: a value's step is the count of edges strictly below it.
 
-    So a value equal to an edge goes to the lower step. Curve c has its ``levels`` at
-    ``offsets[c]..offsets[c + 1]`` and one edge fewer, at ``offsets[c] - c``..
+    So a value equal to an edge goes to the lower step.
+
+    Parameters
+    ----------
+    edges : array of shape (edges,)
+        The edges of all functions, those of one function after those of the other; not falling
+        within each. An infinite one makes a step that no value reaches.
+    levels : array of shape (levels,)
+        The values of the steps, in [0, 1]; a function has one more than edges.
+    offsets : array of shape (functions + 1,)
+        Function c has the levels ``offsets[c]`` to ``offsets[c + 1] - 1``; its edges begin at
+        ``offsets[c] - c``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> steps = Steps.join([([0.5], [0.2, 0.8])])
+    >>> steps.values(np.array([[0.5], [0.6]]))
+    array([[0.2],
+           [0.8]])
     """
 
     kind: ClassVar[str] = "steps"
@@ -144,12 +215,36 @@ class Steps(Curves):
 
     @classmethod
     def join(cls, steps: Sequence[tuple[Floats, Floats]]) -> Steps:
-        """Step functions given by their edges and levels, one after the other."""
+        """Join step functions that are given by their edges and levels.
+
+        Parameters
+        ----------
+        steps : sequence of pairs of arrays
+            Edges and levels of each function.
+
+        Returns
+        -------
+        Steps
+            All of them.
+        """
         edges, levels = (np.concatenate([step[part] for step in steps]) for part in (0, 1))
         return cls(edges, levels, np.cumsum([0, *(len(s[1]) for s in steps)], dtype=np.int64))
 
     def step(self, index: int) -> tuple[Floats, Floats]:
-        """The edges and levels of one function."""
+        """Give the edges and levels of one function.
+
+        Parameters
+        ----------
+        index : int
+            Which function.
+
+        Returns
+        -------
+        edges : array of shape (edges,)
+            Its edges.
+        levels : array of shape (edges + 1,)
+            The values of its steps.
+        """
         begin, end = self.offsets[index], self.offsets[index + 1]
         return self.edges[begin - index : end - index - 1], self.levels[begin:end]
 

@@ -1,4 +1,4 @@
-"""Packages that only some parts need: imported when they are, with the way to install them."""
+"""Optional packages: imported where they are needed, or an error says how to install them."""
 
 from __future__ import annotations
 

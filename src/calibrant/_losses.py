@@ -23,7 +23,7 @@ LOSSES: dict[str, tuple[float, float]] = {
 
 
 class RowLoss(NamedTuple):
-    """A loss and its derivatives with respect to log b, one value a row."""
+    """A loss and its derivatives with respect to log b, one value per row."""
 
     value: NDArray[np.float64]
     slope: NDArray[np.float64]
@@ -46,7 +46,7 @@ class ProfileLoss:
         self.effective_rows = effective_rows(profile.weight)
 
     def rows(self, log_b: NDArray[np.float64], index: NDArray[np.intp] | None = None) -> RowLoss:
-        """The loss at one inverse temperature a row, for all rows or those in ``index``."""
+        """The loss at one inverse temperature per row, for all rows or those in ``index``."""
         index = self.all_rows if index is None else index
         b = np.exp(log_b)
         reach = b * self.label_gap[index]  # log p_y = reach - psi; d reach / d log b = reach
@@ -77,7 +77,7 @@ class ProfileLoss:
         return self.brier_share * brier - self.nll_share * true_slope
 
     def mean(self, log_b: float | NDArray[np.float64]) -> float:
-        """The weighted mean at one inverse temperature, or one a row."""
+        """The weighted mean at one inverse temperature, or one per row."""
         return float(self.shares @ self.rows(np.broadcast_to(log_b, self.all_rows.shape)).value)
 
     def mean_slope(self, log_b: float) -> float:

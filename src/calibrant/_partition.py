@@ -12,9 +12,9 @@ a row live here, with the same ``psi`` method:
 - ``NodeRows`` keeps psi and its first two derivatives with respect to ``log b`` on a geometric
   grid, joined by quintic Hermite pieces: a fixed size, however many classes there are.
 
-The grid has ``NODES_PER_OCTAVE`` nodes an octave, so ``exp(2 b d) = exp(b d)^2`` gives every
+The grid has ``NODES_PER_OCTAVE`` nodes per octave, so ``exp(2 b d) = exp(b d)^2`` gives every
 second octave for one multiplication. Outside the grid psi goes over into its exact limits.
-All derivatives here are with respect to ``log b``: they stay bounded where ``b`` runs off.
+All derivatives here are with respect to ``log b``: they stay bounded for any ``b``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MASKED = -1e140
 
 
 class Psi(NamedTuple):
-    """psi and its first two derivatives with respect to log b, one value a row."""
+    """psi and its first two derivatives with respect to log b, one value per row."""
 
     value: Floats
     slope: Floats
@@ -233,7 +233,7 @@ class NodeRows:
 
     @cached_property
     def _pairs(self) -> NDArray[np.float32]:
-        """A sliding window over consecutive nodes: a gather of it takes six neighbours a row."""
+        """A sliding window over consecutive nodes: a gather of it takes six neighbours per row."""
         floats = self.nodes.reshape(-1)
         return as_strided(
             floats, (max(floats.size // 3 - 1, 0), 6), (3 * floats.itemsize, floats.itemsize)

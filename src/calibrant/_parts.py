@@ -19,10 +19,12 @@ KINDS: dict[str, type[Part]] = {}
 
 
 class Part:
-    """A frozen dataclass that is registered by its ``kind``.
+    """A frozen dataclass that a file can hold, registered by its ``kind``.
 
-    ``version`` counts the changes of its meaning: a change that would give old files other outputs
-    is a new version, and ``upgraded`` says what an older one's fields are in the new words.
+    A subclass is a frozen dataclass of numbers, words, arrays, other parts and tuples of these,
+    with a class variable ``kind``, its name in files. ``version`` counts the changes of its
+    meaning: a change that would give old files other outputs is a new version, and ``upgraded``
+    translates the fields of an older one.
     """
 
     kind: ClassVar[str]
@@ -45,7 +47,25 @@ class Part:
 
     @classmethod
     def upgraded(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
-        """The fields of this version from those of an older one."""
+        """Translate the fields of an older version.
+
+        Parameters
+        ----------
+        version : int
+            The version in the file.
+        values : dict
+            Its fields by name.
+
+        Returns
+        -------
+        dict
+            The fields of this version.
+
+        Raises
+        ------
+        ValueError
+            Where that version cannot be read.
+        """
         raise ValueError(f"{cls.kind} has version {version}, this calibrant reads {cls.version}")
 
 
@@ -85,7 +105,7 @@ def checked_array(
     high: float = np.inf,
     infinite: bool = False,
 ) -> NDArray[Any]:
-    """A field as an array that nobody can write to any more, of the right type and shape."""
+    """A field as a read-only array of the right type and shape."""
     array = np.array(getattr(part, name), order="C")
     if array.dtype.kind not in {"float64": "fiu", "int64": "iu", "bool": "b"}[kind]:
         raise TypeError(f"{name} must be an array of {kind}, got dtype {array.dtype}")

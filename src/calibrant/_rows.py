@@ -1,4 +1,4 @@
-"""Functions of score rows, along the last axis, for whoever computes: each is written once."""
+"""Functions of score rows, along the last axis, written once for all ways of computing."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def available_cores() -> int:
 
 
 class _OneThread:
-    """BLAS at one thread while anybody wants it so: the first in sets it, the last out resets it.
+    """BLAS at one thread while any caller wants it: the first one sets it, the last one resets it.
 
     The setting belongs to the whole process. Were every caller to restore what it found, callers
     on several threads would restore each other's.

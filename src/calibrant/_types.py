@@ -1,4 +1,4 @@
-"""The words of the type annotations, each defined once."""
+"""Names for type annotations, each defined once."""
 
 from __future__ import annotations
 

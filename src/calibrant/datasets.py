@@ -12,12 +12,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["LogitData", "load", "names", "read"]
+
 _ARRAYS = ("val_logits", "val_labels", "test_logits", "test_labels")
 
 
 @dataclass(frozen=True)
 class LogitData:
-    """A network's logits on held-out images: fit on the validation rows, judge on the test rows."""
+    """A network's logits on held-out images: fit on the validation rows, judge on the test rows.
+
+    Parameters
+    ----------
+    name : str
+        The name of the data set.
+    val_logits : array of shape (rows, classes)
+        The logits to fit on.
+    val_labels : array of shape (rows,)
+        Their class indices.
+    test_logits : array of shape (rows, classes)
+        The logits to judge on.
+    test_labels : array of shape (rows,)
+        Their class indices.
+    card : dict
+        Where the logits come from: the network, its training, its accuracy.
+    """
 
     name: str
     val_logits: NDArray[np.floating[Any]]
@@ -28,8 +46,15 @@ class LogitData:
 
 
 def names() -> list[str]:
-    """The data sets that ``load`` knows.
+    """List the data sets that ``load`` knows.
 
+    Returns
+    -------
+    list of str
+        Their names in alphabetical order.
+
+    Examples
+    --------
     >>> names()
     ['cifar10-lenet5', 'cifar10-vgg19', 'cifar100-lenet5', 'cifar100-vgg19',
      'fashion-mnist-lenet5', 'fashion-mnist-vgg19']
@@ -39,8 +64,25 @@ def names() -> list[str]:
 
 
 def load(name: str) -> LogitData:
-    """A data set by name.
+    """Load a data set that comes with the package.
 
+    Parameters
+    ----------
+    name : str
+        One of ``names()``.
+
+    Returns
+    -------
+    LogitData
+        The data set.
+
+    Raises
+    ------
+    ValueError
+        Where no data set has that name.
+
+    Examples
+    --------
     >>> load("fashion-mnist-lenet5").val_logits.shape
     (5000, 10)
     """
@@ -50,7 +92,26 @@ def load(name: str) -> LogitData:
 
 
 def read(path: str | PathLike[str]) -> LogitData:
-    """A data set from a file NAME.npz, with its card NAME.json beside it where there is one."""
+    """Read a data set from a file.
+
+    Parameters
+    ----------
+    path : path-like
+        A file NAME.npz with the arrays ``val_logits``, ``val_labels``, ``test_logits`` and
+        ``test_labels``. Where NAME.json lies beside it, that is the card.
+
+    Returns
+    -------
+    LogitData
+        The data set, called NAME.
+
+    Raises
+    ------
+    ValueError
+        Where the file does not end in .npz, or lacks an array.
+    FileNotFoundError
+        Where there is no such file.
+    """
     file = Path(path)
     if file.suffix != ".npz":
         raise ValueError(f"the file must end in .npz, got {file}")

@@ -1,4 +1,4 @@
-"""Everything that calibrant keeps, to files and back: safetensors with a JSON header, no pickle."""
+"""Calibrators, profiles and meters as files: safetensors with a JSON header, no pickle."""
 
 from __future__ import annotations
 
@@ -86,6 +86,15 @@ def load(path: str | os.PathLike[str]) -> Any:
         Where the file is anything else, or was changed after it was written.
     FileNotFoundError
         Where there is no such file.
+
+    Examples
+    --------
+    >>> import calibrant, tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "profile.safetensors")
+    >>> profile = calibrant.TemperatureProfile.from_logits([[2.0, 0.0], [0.0, 1.0]], [0, 1])
+    >>> calibrant.save(profile, file)
+    >>> calibrant.load(file)
+    TemperatureProfile(2 rows, 2 classes, top_k=10, scale=1)
     """
     document, arrays = _container.read(path)
     kind = document["kind"]
@@ -105,7 +114,25 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
-    """Read a calibrator; a file of anything else is refused."""
+    """Read a calibrator; a file of anything else is refused.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    Calibrator
+        The fitted calibrator.
+
+    Raises
+    ------
+    FileError
+        Where the file holds anything else, or was changed after it was written.
+    FileNotFoundError
+        Where there is no such file.
+    """
     thing = load(path)
     if not isinstance(thing, Calibrator):
         raise FileError(f"{os.fspath(path)} holds a {type(thing).__name__}, not a calibrator")

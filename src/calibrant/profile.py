@@ -1,6 +1,6 @@
 """TemperatureProfile: all that temperatures can do to a set of logits, from one pass over them.
 
-A profile is a few numbers a row, however many classes there are. Every calibrator of the
+A profile is a few numbers per row, however many classes there are. Every calibrator of the
 temperature family is fitted from it alone; profiles of parts are joined by concatenation.
 """
 
@@ -64,14 +64,52 @@ class _Block:
 
 
 class TemperatureProfile:
-    """A summary of labelled logits that answers every question about temperatures.
+    """A summary of labelled logits from which every question about temperatures is answered.
 
-    ``top_k`` is how many of the largest logits are kept as inputs of PTS (at most the number of
-    classes). Temperatures between ``0.05 * scale`` and ``50 * scale`` are read accurately, others
-    through exact limits: a ``scale`` other than 1 is for logits of an unusual size.
+    Built in one pass over the logits, which may be larger than memory; every calibrator of the
+    temperature family is fitted from it (``calibrator.fit(profile)``).
 
-    >>> import numpy as np
+    Parameters
+    ----------
+    top_k : int, default 10
+        How many of the largest logits are kept as inputs of PTS; at most the number of classes.
+    scale : float, default 1
+        The size of the logits. Temperatures between ``0.05 * scale`` and ``50 * scale`` are read
+        accurately, others by their exact limits: another scale is for logits of an unusual size.
+
+    Attributes
+    ----------
+    top_k : int
+        As given.
+    scale : float
+        As given.
+    n_classes : int
+        The number of classes; 0 before the first rows.
+    input : {"logits", "probs"}
+        What the rows were made from.
+
+    Raises
+    ------
+    ValueError
+        Where ``top_k`` is below 1, or ``scale`` is no positive finite number.
+
+    See Also
+    --------
+    calibrant.save : Write a profile to a file; ``calibrant.load`` reads it.
+    calibrant.torch.collect_logits : Build a profile from a PyTorch model and a data loader.
+
+    Notes
+    -----
+    With b = 1 / T and gaps d_c = z_c - max z, the profile keeps for every row what is needed to
+    compute psi(b) = log sum_c exp(b d_c). The largest probability is exp(-psi(b)), and the NLL is
+    psi(b) - b d_y, y being the label. Up to 64 classes it keeps the gaps themselves; beyond, 612
+    bytes per row (with ``top_k=10``), however many classes there are.
+
+    Examples
+    --------
     >>> profile = TemperatureProfile.from_logits([[2.0, 0.0, 1.0], [0.0, 3.0, 0.5]], [0, 2])
+    >>> profile
+    TemperatureProfile(2 rows, 3 classes, top_k=10, scale=1)
     >>> round(profile.nll(1.0), 6)
     1.515739
     """
@@ -102,7 +140,7 @@ class TemperatureProfile:
         n_jobs: int | None = None,
         progress: Progress = False,
     ) -> Self:
-        """The profile of an array of logits.
+        """Build the profile of an array of logits.
 
         Parameters
         ----------
@@ -127,6 +165,11 @@ class TemperatureProfile:
         -------
         TemperatureProfile
             The profile.
+
+        Raises
+        ------
+        ValueError
+            Where logits, labels or weights are refused: the message names the rule and the value.
         """
         return cls(top_k=top_k, scale=scale).update(
             logits,
@@ -150,7 +193,7 @@ class TemperatureProfile:
         n_jobs: int | None = None,
         progress: Progress = False,
     ) -> Self:
-        """The profile of probabilities, taken as the logits log p minus their row mean.
+        """Build the profile of probabilities, taken as the logits log p minus their row mean.
 
         Parameters
         ----------
@@ -175,6 +218,11 @@ class TemperatureProfile:
         -------
         TemperatureProfile
             The profile.
+
+        Raises
+        ------
+        ValueError
+            Where logits, labels or weights are refused: the message names the rule and the value.
         """
         return cls(top_k=top_k, scale=scale).update(
             probs,
@@ -197,7 +245,9 @@ class TemperatureProfile:
         n_jobs: int | None = None,
         progress: Progress = False,
     ) -> Self:
-        """Add rows. Reads the array once, tile by tile; it may be memory-mapped or on a GPU.
+        """Add rows.
+
+        The array is read once, a block of rows at a time; it may be memory-mapped or on a GPU.
 
         Parameters
         ----------
@@ -220,6 +270,19 @@ class TemperatureProfile:
         -------
         TemperatureProfile
             The profile itself.
+
+        Raises
+        ------
+        ValueError
+            Where scores, labels or weights are refused, or do not fit the rows that are there.
+
+        Examples
+        --------
+        >>> profile = TemperatureProfile()
+        >>> for logits, labels in [([[2.0, 0.0]], [0]), ([[1.0, 0.5]], [1])]:
+        ...     profile = profile.update(logits, labels)
+        >>> len(profile)
+        2
         """
         scores, labels, sample_weight = without_ignored(scores, labels, sample_weight, ignore_index)
         scores = as_scores(scores, input)
@@ -244,7 +307,30 @@ class TemperatureProfile:
 
     @classmethod
     def concat(cls, profiles: Iterable[TemperatureProfile]) -> Self:
-        """One profile with the rows of all, in order."""
+        """Join profiles into one with the rows of all, in order.
+
+        Parameters
+        ----------
+        profiles : iterable of TemperatureProfile
+            The profiles; those without rows are left out.
+
+        Returns
+        -------
+        TemperatureProfile
+            The joined profile.
+
+        Raises
+        ------
+        ValueError
+            Where there are no rows, or the profiles differ in classes, ``top_k``, ``scale`` or
+            ``input``.
+
+        Examples
+        --------
+        >>> profile = TemperatureProfile.from_logits([[2.0, 0.0]], [0])
+        >>> len(TemperatureProfile.concat([profile, profile]))
+        2
+        """
         parts = [profile for profile in profiles if len(profile)]
         if not parts:
             raise ValueError("concat needs at least one profile with rows")
@@ -259,7 +345,24 @@ class TemperatureProfile:
         return result
 
     def take(self, index: Any) -> Self:
-        """The profile of the chosen rows (an index array or a boolean mask)."""
+        """Choose rows.
+
+        Parameters
+        ----------
+        index : array of int or of bool
+            The indices of the rows, or a mask with one entry per row.
+
+        Returns
+        -------
+        TemperatureProfile
+            The profile of these rows.
+
+        Examples
+        --------
+        >>> profile = TemperatureProfile.from_logits([[2.0, 0.0], [1.0, 0.5]], [0, 1])
+        >>> len(profile.take([True, False]))
+        1
+        """
         index = np.asarray(index)
         if index.dtype == bool:
             index = np.flatnonzero(index)
@@ -302,17 +405,17 @@ class TemperatureProfile:
 
     @property
     def weight(self) -> NDArray[np.float64]:
-        """One weight a row."""
+        """The weight of each row."""
         return self._block.weight
 
     @property
     def label_gap(self) -> Floats:
-        """The true class' logit minus the largest one, a row."""
+        """The true class' logit minus the largest one, for each row."""
         return self._block.label_gap.astype(np.float64) * self.scale
 
     @property
     def finite_classes(self) -> NDArray[np.int32]:
-        """Classes with a finite logit, a row."""
+        """The number of classes with a finite logit, for each row."""
         rows = self._block.rows
         if isinstance(rows, NodeRows):
             return rows.finite
@@ -320,13 +423,29 @@ class TemperatureProfile:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the summary takes."""
+        """The number of bytes that the summary takes."""
         block = self._block
         arrays = [*vars(block.rows).values(), block.peak, block.label_gap, block.weight]
         return sum(int(array.nbytes) for array in arrays)
 
     def top_logits(self, k: int | None = None) -> NDArray[np.float64]:
-        """The k largest logits of each row in decreasing order: the inputs of PTS."""
+        """Give the largest logits of each row in decreasing order: the inputs of PTS.
+
+        Parameters
+        ----------
+        k : int, optional
+            How many; None is all that the profile keeps.
+
+        Returns
+        -------
+        array of shape (rows, k)
+            The logits. Where a row has fewer than k finite ones, its smallest finite one fills up.
+
+        Raises
+        ------
+        ValueError
+            Where k is larger than what the profile keeps.
+        """
         block = self._block
         available = min(self.top_k, self.n_classes)
         k = available if k is None else min(k, self.n_classes)
@@ -339,51 +458,146 @@ class TemperatureProfile:
         return block.peak[:, None] + gaps.astype(np.float64) * self.scale
 
     def psi(self, b: Any, index: NDArray[np.intp] | None = None) -> Psi:
-        """log sum_c exp(b (z_c - max z)) with its derivatives with respect to log b, a row.
+        """Compute psi(b) = log sum_c exp(b (z_c - max z)) of each row, with two derivatives.
 
-        ``b`` is an inverse temperature, one for all rows or one a row; ``index`` chooses rows, and
-        may name one more than once.
+        Parameters
+        ----------
+        b : float or array of shape (rows,)
+            The inverse temperature, one for all rows or one per row.
+        index : array of int, optional
+            The rows, all by default; one may be named more than once. ``b`` then has one entry
+            for each of them.
+
+        Returns
+        -------
+        value : array of shape (rows,)
+            psi.
+        slope : array of shape (rows,)
+            Its derivative with respect to log b.
+        curvature : array of shape (rows,)
+            Its second derivative with respect to log b.
         """
         index = np.arange(len(self)) if index is None else index
         b = np.broadcast_to(np.asarray(b, np.float64) * self.scale, index.shape)
         return self._block.rows.psi(b, index)
 
     def psi_pair(self, b: Floats, index: NDArray[np.intp]) -> PsiPair:
-        """psi and its slope at b and 2 b, of the rows in ``index``: faster than two ``psi``."""
+        """Compute psi and its slope at b and 2 b: faster than two calls of ``psi``.
+
+        Parameters
+        ----------
+        b : array of shape (rows,)
+            The inverse temperature of each of these rows.
+        index : array of int
+            The rows; one may be named more than once.
+
+        Returns
+        -------
+        value, slope : array of shape (rows,)
+            psi at b and its derivative with respect to log b.
+        value_at_double, slope_at_double : array of shape (rows,)
+            The same at 2 b.
+        """
         return self._block.rows.psi_pair(b * self.scale, index)
 
     def row_nll(self, temperature: Any) -> Floats:
-        """Minus the log-probability of the true class at a temperature, a row."""
+        """Compute the negative log-likelihood of each row.
+
+        Parameters
+        ----------
+        temperature : float or array of shape (rows,)
+            The temperature, one for all rows or one per row.
+
+        Returns
+        -------
+        array of shape (rows,)
+            Minus the log-probability of the true class.
+        """
         b = 1.0 / np.asarray(temperature, np.float64)
         return self.psi(b).value - b * self.label_gap
 
     def row_brier(self, temperature: Any) -> Floats:
-        """The squared distance between probabilities and the one-hot label, a row."""
+        """Compute the Brier score of each row.
+
+        Parameters
+        ----------
+        temperature : float or array of shape (rows,)
+            The temperature, one for all rows or one per row.
+
+        Returns
+        -------
+        array of shape (rows,)
+            The sum over the classes of (probability - one-hot label)^2: between 0 and 2.
+        """
         b = 1.0 / np.asarray(temperature, np.float64)
         psi, psi2 = self.psi(b).value, self.psi(2.0 * b).value
         return np.exp(psi2 - 2.0 * psi) - 2.0 * np.exp(b * self.label_gap - psi) + 1.0
 
     def confidence(self, temperature: Any) -> Floats:
-        """The largest probability at a temperature, a row."""
+        """Compute the largest probability of each row.
+
+        Parameters
+        ----------
+        temperature : float or array of shape (rows,)
+            The temperature, one for all rows or one per row.
+
+        Returns
+        -------
+        array of shape (rows,)
+            The largest probabilities.
+        """
         return np.exp(-self.psi(1.0 / np.asarray(temperature, np.float64)).value)
 
     def entropy(self, temperature: Any) -> Floats:
-        """The entropy in nats at a temperature, a row."""
+        """Compute the entropy of each row.
+
+        Parameters
+        ----------
+        temperature : float or array of shape (rows,)
+            The temperature, one for all rows or one per row.
+
+        Returns
+        -------
+        array of shape (rows,)
+            The entropies in nats.
+        """
         psi = self.psi(1.0 / np.asarray(temperature, np.float64))
         return psi.value - psi.slope
 
     def nll(self, temperature: Any) -> float:
-        """The weighted mean of ``row_nll``."""
+        """Compute the weighted mean of ``row_nll``.
+
+        Parameters
+        ----------
+        temperature : float or array of shape (rows,)
+            The temperature, one for all rows or one per row.
+
+        Returns
+        -------
+        float
+            The mean negative log-likelihood.
+        """
         return float(np.average(self.row_nll(temperature), weights=self.weight))
 
     def brier(self, temperature: Any) -> float:
-        """The weighted mean of ``row_brier``."""
+        """Compute the weighted mean of ``row_brier``.
+
+        Parameters
+        ----------
+        temperature : float or array of shape (rows,)
+            The temperature, one for all rows or one per row.
+
+        Returns
+        -------
+        float
+            The mean Brier score.
+        """
         return float(np.average(self.row_brier(temperature), weights=self.weight))
 
     # --- for ``calibrant.save`` and ``calibrant.load`` ---
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The profile as JSON values and arrays by name.
+        """Take the profile apart into JSON values and arrays by name.
 
         Returns
         -------
@@ -406,7 +620,7 @@ class TemperatureProfile:
 
     @classmethod
     def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The profile of ``to_state``.
+        """Put together the profile that ``to_state`` took apart.
 
         Parameters
         ----------

@@ -48,47 +48,49 @@ SMALLEST_PROBABILITY = 1e-12
 
 
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A classifier with calibrated probabilities.
+    """A scikit-learn classifier with calibrated probabilities.
 
     Parameters
     ----------
-    estimator
+    estimator : classifier, optional
         The classifier; None is ``LogisticRegression(max_iter=1000)``. A fitted one is wrapped in
         scikit-learn's ``FrozenEstimator``: it stays as it is, all rows given to ``fit`` calibrate
         it (they must not be its training rows), and ``cv`` and ``ensemble`` do not matter.
-    method
+    method : str or Calibrator, default "pts"
         The calibrator: its acronym (``"pts"``, ``"ts"``, ``"ets"``, ..: the keys of
         ``calibrant.calibrators.REGISTRY``) or an unfitted one that reads logits, which is cloned.
-    cv
+    cv : int, splitter, iterable or "prefit", default 5
         The folds: a number, a splitter, or an iterable of (train, test) indices, as everywhere in
         scikit-learn. ``"prefit"`` is short for a ``FrozenEstimator``; only the latter survives
         ``clone``, and so ``GridSearchCV``.
-    ensemble
+    ensemble : bool, default True
         True: every fold gives a classifier, fitted on the other folds, and a calibrator, fitted on
         this one; their probabilities are averaged. False: one calibrator, fitted on the scores
         that all rows get while they are held out, for one classifier, fitted on all rows.
-    response_method
+    response_method : {"auto", "decision_function", "predict_log_proba", "predict_proba"}
         Where the logits come from: ``"decision_function"`` (a binary margin s means the logits
         (0, s)), ``"predict_log_proba"``, or the logarithm of ``"predict_proba"``, these two less
-        their row means. ``"auto"`` is the decision function where there is one that gives one
-        score a class or a binary margin, else ``"predict_proba"``. Not named ``score``: that is a
-        method of every classifier.
-    n_jobs
+        their row means. ``"auto"``, the default, is the decision function where it gives one score
+        per class or a binary margin, else ``"predict_proba"``.
+    n_jobs : int, optional
         How many folds are fitted at once, by joblib.
-    random_state
+    random_state : int, numpy.random.RandomState or None, default None
         A seed for everything inside, classifier or calibrator, whose own ``random_state`` is None.
         None leaves all of them as they are.
 
     Attributes
     ----------
-    classes_
+    classes_ : array of shape (classes,)
         The labels, in the order of the columns. Those of a frozen classifier are its own.
-    response_method_
-        The one in use.
-    calibrated_classifiers_
-        The fitted pairs, each with an ``estimator`` and a ``calibrator``: one a fold, or one.
-    n_features_in_, feature_names_in_
-        Those of the first pair's classifier, where it has them.
+    response_method_ : str
+        The response method in use.
+    calibrated_classifiers_ : list of CalibratedPair
+        The fitted pairs, each with an ``estimator`` and a ``calibrator``: one per fold with
+        ``ensemble=True``, else one.
+    n_features_in_ : int
+        The number of features, where the first pair's classifier has it.
+    feature_names_in_ : array of shape (features,)
+        The names of the features, where the first pair's classifier has them.
 
     Notes
     -----
@@ -98,6 +100,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     classifier has never seen is scored as far below the row's smallest score as that is below the
     largest, and at least 1 below it.
 
+    Examples
+    --------
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.metrics import log_loss
     >>> from sklearn.naive_bayes import GaussianNB
@@ -134,11 +138,32 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     # --- fitting ---
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Fit the classifiers and their calibrators; returns self.
+        """Fit the classifiers and their calibrators.
 
-        ``sample_weight`` weighs the rows where the calibrators are fitted and, if the classifier
-        takes weights, where it is. ``fit_params`` go to the classifier's ``fit``; those with one
-        entry a row are split with the rows.
+        Parameters
+        ----------
+        X : array-like of shape (rows, features)
+            The features, in any form that the classifier takes.
+        y : array-like of shape (rows,)
+            The labels.
+        sample_weight : array-like of shape (rows,), optional
+            Weights of the rows for the calibrators and, if it takes weights, for the classifier.
+        **fit_params : dict
+            Parameters of the classifier's ``fit``; those with one entry per row are split with the
+            rows.
+
+        Returns
+        -------
+        CalibratedClassifier
+            The classifier itself.
+
+        Raises
+        ------
+        ValueError
+            Where a parameter is refused, there are fewer than two classes, or more than two for a
+            method that is for two.
+        TypeError
+            Where the classifier has no method to take scores from.
         """
         self._check_parameters()
         check_classification_targets(y)
@@ -252,7 +277,13 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return fit_params, {}
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Who gets which metadata: the classifier's ``fit`` and the splitter's ``split``."""
+        """Say who gets which metadata: the classifier's ``fit`` and the splitter's ``split``.
+
+        Returns
+        -------
+        sklearn.utils.metadata_routing.MetadataRouter
+            The routing, for scikit-learn.
+        """
         to_fit = MethodMapping().add(caller="fit", callee="fit")
         to_split = MethodMapping().add(caller="fit", callee="split")
         return (
@@ -286,22 +317,53 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     # --- predicting ---
 
     def predict_proba(self, X: Any) -> Floats:
-        """Calibrated probabilities (rows, classes), averaged over the pairs."""
+        """Compute calibrated probabilities, averaged over the pairs.
+
+        Parameters
+        ----------
+        X : array-like of shape (rows, features)
+            The features.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            The probabilities, in the order of ``classes_``.
+        """
         check_is_fitted(self)
         parts = (pair.predict_proba(X) for pair in self.calibrated_classifiers_)
         return reduce(np.add, parts) / len(self.calibrated_classifiers_)
 
     def predict_log_proba(self, X: Any) -> Floats:
-        """Their logarithms, finite where a probability is too small for a float."""
+        """Compute the logarithms of the calibrated probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (rows, features)
+            The features.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            The logarithms, finite where a probability is too small for a float.
+        """
         check_is_fitted(self)
         parts = (pair.predict_log_proba(X) for pair in self.calibrated_classifiers_)
         return reduce(np.logaddexp, parts) - np.log(len(self.calibrated_classifiers_))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The labels of the largest calibrated probabilities.
+        """Predict labels.
 
-        With one pair and a method that preserves accuracy: of the classifier's largest scores,
-        even where the probabilities tie after rounding.
+        Parameters
+        ----------
+        X : array-like of shape (rows, features)
+            The features.
+
+        Returns
+        -------
+        array of shape (rows,)
+            The labels of the largest calibrated probabilities. With one pair and a method that
+            preserves accuracy: of the classifier's largest scores, even where the probabilities
+            tie after rounding.
         """
         check_is_fitted(self)
         if len(self.calibrated_classifiers_) == 1:
@@ -311,14 +373,24 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class CalibratedPair:
-    """A fitted classifier and the fitted calibrator of its scores."""
+    """A fitted classifier and the fitted calibrator of its scores.
+
+    Parameters
+    ----------
+    estimator : classifier
+        The fitted classifier.
+    calibrator : Calibrator
+        The fitted calibrator.
+    reader : ScoreReader
+        How the logits are read off the classifier.
+    """
 
     estimator: Any
     calibrator: Calibrator
     reader: ScoreReader
 
     def logits(self, X: Any) -> Floats:
-        """What the calibrator reads: one score a class."""
+        """Give what the calibrator reads: one score per class, for each row."""
         return self.reader.logits(self.estimator, X)
 
     def predict_proba(self, X: Any) -> Floats:
@@ -353,11 +425,11 @@ class ScoreReader:
         if not hasattr(estimator, method):
             raise TypeError(
                 f"{type(estimator).__name__} has no {method}: a classifier needs predict_proba, "
-                "or a decision_function with one score a class or a binary margin"
+                "or a decision_function with one score per class or a binary margin"
             )
         if method == "decision_function" and _is_one_vs_one(estimator):
             raise ValueError(
-                "decision_function must give one score a class, got the pairwise scores of "
+                "decision_function must give one score per class, got the pairwise scores of "
                 'decision_function_shape="ovo"'
             )
         return ScoreReader(method, self.classes)
@@ -385,7 +457,7 @@ def _raw_logits(estimator: Any, X: Any, method: ResponseMethod, count: int) -> F
         values = np.stack([np.zeros_like(margin), margin], axis=1)
     if values.ndim != 2 or values.shape[1] != count:
         raise ValueError(
-            f"{method} must give one score a class or a binary margin: shape (rows, {count}), "
+            f"{method} must give one score per class or a binary margin: shape (rows, {count}), "
             f"got shape {values.shape}"
         )
     return values
@@ -439,7 +511,7 @@ class _Rows:
         return _Rows(X, self.labels[indices], self.codes[indices], weight, params)
 
     def _split(self, value: Any, indices: Any) -> Any:
-        """The entries of some rows of a fit parameter; all of it if it has not one a row."""
+        """The entries of some rows of a fit parameter; all of it unless it has one per row."""
         shape = getattr(value, "shape", None)
         length = shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
         return _safe_indexing(value, indices) if length == len(self.labels) else value

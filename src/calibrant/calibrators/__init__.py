@@ -84,6 +84,15 @@ def register(name: str, cls: type[Calibrator]) -> None:
         Where the class is no calibrator.
     ValueError
         Where the name or the class' name is taken.
+
+    Examples
+    --------
+    >>> class MyScaling(TemperatureScaling):
+    ...     pass
+    >>> register("my-scaling", MyScaling)
+    >>> calibrator("my-scaling")
+    MyScaling()
+    >>> del REGISTRY["my-scaling"]
     """
     if not (isinstance(cls, type) and issubclass(cls, Calibrator)):
         raise TypeError(f"register takes a class of calibrators, got {cls!r}")
@@ -96,7 +105,7 @@ def register(name: str, cls: type[Calibrator]) -> None:
 
 
 def calibrator(name: str, **parameters: Any) -> Calibrator:
-    """A calibrator by its acronym.
+    """Make a calibrator by its acronym.
 
     Parameters
     ----------
@@ -114,6 +123,8 @@ def calibrator(name: str, **parameters: Any) -> Calibrator:
     ------
     ValueError
         Where no calibrator has that name.
+    TypeError
+        Where the calibrator has no such parameter.
 
     Examples
     --------

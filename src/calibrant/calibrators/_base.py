@@ -1,4 +1,4 @@
-"""What all calibrators share: checked arrays in, a formula kept, tiles of rows through it."""
+"""What all calibrators share: arrays are checked, fitted to a formula, and computed by it."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ class Calibrator(BaseEstimator, ABC):
 
     A fitted calibrator is its formula: ``fit`` finds one and keeps it as ``formula_``, at its very
     end, so that a fit that fails leaves the object as it was. All else is read off the formula.
+    Calibrators are scikit-learn estimators: ``get_params``, ``set_params`` and ``clone`` work.
 
     A method derives from ``ProfileCalibrator`` or ``LogitCalibrator``, sets its parameters in
     ``__init__``, and gives a formula and a report in ``_fit_profile`` or ``_fit_logits``.
@@ -86,7 +87,25 @@ class Calibrator(BaseEstimator, ABC):
         *,
         ignore_index: int | None = None,
     ) -> Self:
-        """Fit on labelled scores."""
+        """Fit on labelled scores.
+
+        Parameters
+        ----------
+        logits : array of shape (rows, classes), or (rows,) for two classes
+            Scores of the kind that ``input`` names; for the temperature family, also a
+            ``TemperatureProfile``.
+        labels : array of shape (rows,)
+            Class indices.
+        sample_weight : array of shape (rows,), optional
+            Weights; whole ones count repeated rows.
+        ignore_index : int, optional
+            Rows with this label are left out, as PyTorch does with -100.
+
+        Returns
+        -------
+        Calibrator
+            The calibrator itself.
+        """
 
     @property
     def accuracy_preserving(self) -> bool:
@@ -118,7 +137,7 @@ class Calibrator(BaseEstimator, ABC):
 
     @final
     def predict_proba(self, logits: Any) -> Array:
-        """Calibrated probabilities.
+        """Compute calibrated probabilities.
 
         Parameters
         ----------
@@ -130,12 +149,20 @@ class Calibrator(BaseEstimator, ABC):
         array of shape (rows, classes)
             The probabilities, of the same kind of array and on the same device: float64 for
             float64 and integers, else float32.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Where the calibrator is not fitted.
+        ValueError
+            Where scores are NaN, +inf or, with ``input="probs"``, no distribution, or where the
+            number of classes is not that of the fit.
         """
         return self._map_rows(logits, self._formula().probabilities)
 
     @final
     def predict_log_proba(self, logits: Any) -> Array:
-        """Logarithms of the calibrated probabilities.
+        """Compute the logarithms of the calibrated probabilities.
 
         Parameters
         ----------
@@ -151,7 +178,7 @@ class Calibrator(BaseEstimator, ABC):
 
     @final
     def predict(self, logits: Any) -> Array:
-        """The predicted classes.
+        """Predict classes.
 
         Parameters
         ----------
@@ -174,7 +201,7 @@ class Calibrator(BaseEstimator, ABC):
 
     @available_if(lambda self: issubclass(self._gives, TemperatureFormula))  # type: ignore[untyped-decorator]
     def temperature(self, logits: Any) -> Array:
-        """The temperature of each row, for methods that divide logits by one.
+        """Compute the temperature of each row, for methods that divide logits by one.
 
         Parameters
         ----------
@@ -191,7 +218,7 @@ class Calibrator(BaseEstimator, ABC):
 
     @available_if(lambda self: issubclass(self._gives, LogitMap))  # type: ignore[untyped-decorator]
     def transform(self, logits: Any) -> Array:
-        """New logits, whose softmax is ``predict_proba``, for methods that are such a map.
+        """Compute new logits, whose softmax is ``predict_proba``, for methods that are such a map.
 
         Parameters
         ----------
@@ -271,7 +298,17 @@ def as_logits(tile: Array, kind: InputKind, first_row: int = 0) -> Array:
 
 @dataclass(frozen=True)
 class LabelledLogits:
-    """Valid logits (masked classes are -inf) with labels and weights above 0, to be fitted on."""
+    """Checked rows to fit on: what a ``LogitCalibrator`` gets.
+
+    Parameters
+    ----------
+    logits : array of shape (rows, classes)
+        Logits in float64: finite, or -inf for masked classes.
+    labels : array of shape (rows,)
+        Class indices, of classes that are not masked.
+    weight : array of shape (rows,)
+        Weights above 0.
+    """
 
     logits: Floats
     labels: Labels
@@ -279,12 +316,23 @@ class LabelledLogits:
 
     @property
     def n_classes(self) -> int:
-        """The number of columns."""
+        """The number of classes."""
         return int(self.logits.shape[1])
 
 
 class LogitCalibrator(Calibrator, ABC):
-    """A calibrator that is fitted on the logits themselves."""
+    """A calibrator that is fitted on the logits themselves.
+
+    A base class for methods of your own. A subclass sets its parameters, ``input`` among them, in
+    ``__init__`` and defines three methods: ``_check_parameters()``, which raises ValueError for
+    parameters that make no sense; ``_will_keep_arg_max()``, whether no class can pass the arg max;
+    and ``_fit_logits(data)``, which returns a formula and a ``FitInfo`` for a ``LabelledLogits``.
+
+    See Also
+    --------
+    ProfileCalibrator : The same for methods that divide logits by temperatures.
+    register : Make a calibrator known by name, so that it can be saved and compared.
+    """
 
     @final
     def fit(
@@ -312,6 +360,13 @@ class LogitCalibrator(Calibrator, ABC):
         -------
         Calibrator
             The calibrator itself.
+
+        Raises
+        ------
+        TypeError
+            Where there are no labels, or a ``TemperatureProfile`` in place of logits.
+        ValueError
+            Where a parameter, the scores, the labels or the weights are refused.
         """
         started = time.perf_counter()
         if isinstance(logits, TemperatureProfile):
@@ -354,7 +409,34 @@ class LogitCalibrator(Calibrator, ABC):
 
 
 class ProfileCalibrator(Calibrator, ABC):
-    """A calibrator that is fitted from a ``TemperatureProfile`` alone."""
+    """A calibrator that is fitted from a ``TemperatureProfile`` alone.
+
+    A base class for methods of your own. A subclass sets its parameters, ``input`` among them, in
+    ``__init__`` and defines three methods: ``_check_parameters()``, which raises ValueError for
+    parameters that make no sense; ``_will_keep_arg_max()``, whether no class can pass the arg max;
+    and ``_fit_profile(profile)``, which returns a formula and a ``FitInfo``.
+
+    See Also
+    --------
+    LogitCalibrator : The same for methods that need the logits themselves.
+    register : Make a calibrator known by name, so that it can be saved and compared.
+
+    Examples
+    --------
+    >>> from calibrant.calibrators import FitInfo
+    >>> from calibrant.formulas import ConstantTemperature
+    >>> class Halved(ProfileCalibrator):
+    ...     def __init__(self, input="logits"):
+    ...         self.input = input
+    ...     def _check_parameters(self):
+    ...         pass
+    ...     def _will_keep_arg_max(self):
+    ...         return True
+    ...     def _fit_profile(self, profile):
+    ...         return ConstantTemperature(2.0), FitInfo(True, "nothing to fit")
+    >>> Halved().fit([[2.0, 0.0]], [0]).predict_proba([[2.0, 0.0]]).round(3)
+    array([[0.731, 0.269]])
+    """
 
     @final
     def fit(
@@ -383,6 +465,14 @@ class ProfileCalibrator(Calibrator, ABC):
         -------
         Calibrator
             The calibrator itself.
+
+        Raises
+        ------
+        TypeError
+            Where there are no labels, or labels beside a profile.
+        ValueError
+            Where a parameter, the scores, the labels or the weights are refused, or a profile was
+            made from scores of another kind.
         """
         started = time.perf_counter()
         self._check_parameters()

@@ -12,12 +12,12 @@ from calibrant._types import Array
 
 
 class Formula(Part, ABC):
-    """All that the output of a fitted calibrator depends on, constants included.
+    """What a fitted calibrator computes: all that its output depends on, constants included.
 
-    A frozen dataclass with a ``kind`` and a ``version``, which checks its own invariants. Its
-    methods are written in ``calibrant._ops`` alone, so that NumPy, the array API, PyTorch and ONNX
-    all compute the same thing from the same data. Rows are valid logits: finite, or -inf for masked
-    classes, with at least one finite value per row.
+    A formula is a frozen dataclass with a ``kind`` and a ``version``, which checks its own
+    invariants. Its methods use the operations of ``Ops`` alone, so that NumPy, the array API,
+    PyTorch and ONNX all compute the same thing from the same data. Rows are valid logits: finite,
+    or -inf for masked classes, with at least one finite value per row.
     """
 
     #: True where the formula needs float64 throughout, and so is computed in main memory.
@@ -25,11 +25,37 @@ class Formula(Part, ABC):
 
     @abstractmethod
     def probabilities(self, logits: Array, ops: Ops) -> Array:
-        """Probabilities (.., classes), in the precision of the logits."""
+        """Compute probabilities.
+
+        Parameters
+        ----------
+        logits : array of shape (.., classes)
+            Logits: finite, or -inf for masked classes.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., classes)
+            The probabilities, in the precision of the logits.
+        """
 
     @abstractmethod
     def log_probabilities(self, logits: Array, ops: Ops) -> Array:
-        """Their logarithms, finite where a probability is too small for its own float."""
+        """Compute the logarithms of the probabilities.
+
+        Parameters
+        ----------
+        logits : array of shape (.., classes)
+            Logits: finite, or -inf for masked classes.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., classes)
+            The logarithms, finite where a probability is too small for its own float.
+        """
 
     @property
     @abstractmethod
@@ -38,7 +64,7 @@ class Formula(Part, ABC):
 
     @property
     def n_classes(self) -> int | None:
-        """The number of classes that it is made for; None where any will do."""
+        """The number of classes that it is made for; None for any number."""
         return None
 
     @property
@@ -53,7 +79,18 @@ class Formula(Part, ABC):
 
     @final
     def check_classes(self, classes: int) -> None:
-        """Refuse scores with a number of classes for which the formula is not made."""
+        """Refuse a number of classes for which the formula is not made.
+
+        Parameters
+        ----------
+        classes : int
+            The number of classes.
+
+        Raises
+        ------
+        ValueError
+            Where the formula needs another number, or more classes.
+        """
         if classes < self.fewest_classes:
             raise ValueError(
                 f"the formula reads the top {self.fewest_classes} logits, got {classes} classes"
@@ -63,15 +100,44 @@ class Formula(Part, ABC):
 
 
 class LogitMap(Formula, ABC):
-    """softmax of new logits: such maps can follow one another (``Chain``)."""
+    """A formula that is the softmax of new logits.
+
+    Such maps can follow one another, see ``Chain``.
+    """
 
     @abstractmethod
     def scores(self, logits: Array, ops: Ops) -> Array:
-        """The new logits; masked classes stay masked."""
+        """Compute the new logits.
+
+        Parameters
+        ----------
+        logits : array of shape (.., classes)
+            Logits: finite, or -inf for masked classes.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., classes)
+            The new logits; masked classes stay -inf.
+        """
 
     @abstractmethod
     def gaps(self, logits: Array, ops: Ops) -> Array:
-        """The new logits minus their row's largest, without overflow on the way."""
+        """Compute the new logits minus the largest of their row, without overflow on the way.
+
+        Parameters
+        ----------
+        logits : array of shape (.., classes)
+            Logits: finite, or -inf for masked classes.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., classes)
+            The differences: 0 for the largest, -inf for masked classes.
+        """
 
     @final
     def probabilities(self, logits: Array, ops: Ops) -> Array:
@@ -83,14 +149,40 @@ class LogitMap(Formula, ABC):
 
 
 class TemperatureFormula(LogitMap, ABC):
-    """softmax(z / T), T being a number or a function of the row."""
+    """A formula softmax(z / T), T being one number or a function of the row."""
 
     @abstractmethod
     def temperature(self, logits: Array, ops: Ops) -> Array:
-        """Temperatures (.., 1), or one number."""
+        """Compute the temperatures of logits as ``read`` gives them.
+
+        Parameters
+        ----------
+        logits : array of shape (.., classes)
+            Logits: finite, or -inf for masked classes.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., 1), or float
+            One temperature per row, or one for all.
+        """
 
     def read(self, logits: Array, ops: Ops) -> Array:
-        """The logits as the formula takes them, before anything else."""
+        """Give the logits as the formula takes them, before anything else.
+
+        Parameters
+        ----------
+        logits : array of shape (.., classes)
+            Logits: finite, or -inf for masked classes.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., classes)
+            The logits, unchanged unless a formula clips them.
+        """
         return logits
 
     @final
@@ -105,7 +197,20 @@ class TemperatureFormula(LogitMap, ABC):
 
     @final
     def row_temperatures(self, logits: Array, ops: Ops) -> Array:
-        """One temperature per row, (..)."""
+        """Compute one temperature per row.
+
+        Parameters
+        ----------
+        logits : array of shape (.., classes)
+            Logits: finite, or -inf for masked classes.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (..)
+            The temperatures: the shape of the logits without their last axis.
+        """
         logits = self.read(logits, ops)
         temperature = self.temperature(logits, ops)
         return ops.drop(ops.full_like(ops.max(logits), 1.0) * temperature)

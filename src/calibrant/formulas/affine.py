@@ -18,11 +18,26 @@ LARGE_CLASSES = 256  # from here on matrix products are large enough for threads
 
 
 class Features(Part, ABC):
-    """What an affine map reads: as many numbers per row as there are classes."""
+    """What an ``AffineMap`` reads: as many numbers per row as there are classes."""
 
     @abstractmethod
     def read(self, logits: Array, masked: Array, ops: Ops) -> Array:
-        """Functions of bounded logits; their values for masked classes do not matter."""
+        """Compute the features of bounded logits.
+
+        Parameters
+        ----------
+        logits : array of shape (.., classes)
+            Finite logits of bounded size; those of masked classes are the smallest allowed.
+        masked : array of shape (.., classes)
+            True for masked classes.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., classes)
+            The features; their values for masked classes do not matter.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +52,7 @@ class PlainLogits(Features):
 
 @dataclass(frozen=True, eq=False)
 class LogProbabilities(Features):
-    """log softmax(z)."""
+    """The log-probabilities, log softmax(z)."""
 
     kind: ClassVar[str] = "log-probabilities"
 
@@ -47,7 +62,19 @@ class LogProbabilities(Features):
 
 @dataclass(frozen=True, eq=False)
 class SmoothedLogProbabilities(Features):
-    """log((1 - e) softmax(z / T) + e / C), C being the classes that are not masked."""
+    """Smoothed log-probabilities of temperature scaling.
+
+    Parameters
+    ----------
+    temperature : float
+        T, above 0.
+    smoothing : float
+        e, between 0 and 1: the share of the uniform distribution.
+
+    Notes
+    -----
+    log((1 - e) softmax(z / T) + e / C), C being the number of classes that are not masked.
+    """
 
     kind: ClassVar[str] = "smoothed-log-probabilities"
 
@@ -81,18 +108,38 @@ def affine_inputs(
 
 @dataclass(frozen=True, eq=False)
 class AffineMap(LogitMap):
-    """softmax(u W + b) or softmax(v * u + b) of features u of the logits.
+    """An affine map of features of the logits: of vector, matrix and Dirichlet scaling.
 
-    Masked classes keep probability 0. As inputs of the other classes they count as the smallest
-    feature of their row, that of a class which the classifier has ruled out.
+    Parameters
+    ----------
+    features : Features
+        What is read: the logits, or log-probabilities.
+    slopes : array of shape (classes, classes) or (classes,)
+        A matrix W, or one slope v_c per class.
+    intercept : array of shape (classes,)
+        The intercepts b.
+    largest : float
+        Larger scores count as this, so that sums of their products stay finite in float32.
+
+    Notes
+    -----
+    softmax(u W + b) or softmax(v * u + b) of the features u. Masked classes keep probability 0. As
+    inputs of the other classes they count as the smallest feature of their row, that of a class
+    which the classifier has ruled out.
+
+    Examples
+    --------
+    >>> formula = AffineMap(PlainLogits(), [1.0, 1.0], [0.5, -0.5], 1e15)
+    >>> formula.full, formula.n_classes
+    (False, 2)
     """
 
     kind: ClassVar[str] = "affine-map"
 
     features: Features
-    slopes: Floats  # W (classes, classes) or v (classes,)
+    slopes: Floats
     intercept: Floats
-    largest: float  # larger scores count as this: sums of their products stay finite in float32
+    largest: float
 
     def __post_init__(self) -> None:
         checked_part(self, "features", Features)

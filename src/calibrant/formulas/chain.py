@@ -14,7 +14,28 @@ from calibrant.formulas._base import Formula, LogitMap
 
 @dataclass(frozen=True, eq=False)
 class Chain(Formula):
-    """last(..(second(first(z))..)): maps of logits, then a formula of any kind."""
+    """Maps of logits one after the other, then a formula of any kind.
+
+    Parameters
+    ----------
+    maps : tuple of LogitMap
+        The maps, the first one first.
+    last : Formula
+        The formula that gives the probabilities.
+
+    Notes
+    -----
+    last(..(second(first(z))..)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant._ops import NUMPY
+    >>> from calibrant.formulas import ConstantTemperature
+    >>> chain = Chain((ConstantTemperature(2.0),), ConstantTemperature(3.0))
+    >>> chain.probabilities(np.array([[6.0, 0.0]]), NUMPY).round(3)
+    array([[0.731, 0.269]])
+    """
 
     kind: ClassVar[str] = "chain"
 
@@ -38,7 +59,7 @@ class Chain(Formula):
 
     @property
     def host_only(self) -> bool:  # type: ignore[override]
-        """Whether one of its formulas is."""
+        """Whether one of its formulas needs float64 throughout."""
         return any(formula.host_only for formula in self._all)
 
     @property
@@ -55,7 +76,20 @@ class Chain(Formula):
         return any(formula.large_product for formula in self._all)
 
     def inner(self, logits: Array, ops: Ops) -> Array:
-        """What the last formula reads."""
+        """Compute what the last formula reads.
+
+        Parameters
+        ----------
+        logits : array of shape (.., classes)
+            Logits: finite, or -inf for masked classes.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., classes)
+            The logits after all maps.
+        """
         return reduce(lambda scores, step: step.scores(scores, ops), self.maps, logits)
 
     def probabilities(self, logits: Array, ops: Ops) -> Array:

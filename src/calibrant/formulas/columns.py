@@ -32,13 +32,27 @@ from calibrant.formulas._base import Formula
 
 @dataclass(frozen=True, eq=False)
 class ClassSigmoids(Part):
-    """sigma(slope x + intercept) of each class' log-odds x."""
+    """A sigmoid of each class' log-odds.
+
+    Parameters
+    ----------
+    slope : array of shape (classes,)
+        The slopes.
+    intercept : array of shape (classes,)
+        The intercepts.
+    clip : float
+        How far probabilities are kept from 0 and 1 before their log-odds are taken.
+
+    Notes
+    -----
+    1 / (1 + exp(-(slope_c x_c + intercept_c))), x_c = log(p_c / (1 - p_c)).
+    """
 
     kind: ClassVar[str] = "class-sigmoids"
 
     slope: Floats
     intercept: Floats
-    clip: float  # probabilities are kept so far from 0 and 1
+    clip: float
 
     def __post_init__(self) -> None:
         size = len(checked_array(self, "slope", ndim=1))
@@ -46,7 +60,20 @@ class ClassSigmoids(Part):
         checked_number(self, "clip", above=0.0, high=0.1)
 
     def values(self, probs: Array, ops: Ops) -> Array:
-        """The sigmoids of probabilities (.., classes) in float64."""
+        """Compute the sigmoids.
+
+        Parameters
+        ----------
+        probs : array of shape (.., classes)
+            Probabilities in float64.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., classes)
+            The values of the sigmoids.
+        """
         clip = ops.constant(self.clip, probs)
         inside = ops.minimum(ops.maximum(probs, clip), 1.0 - clip)
         log_odds = ops.log(inside) - ops.log1p(-inside)
@@ -56,11 +83,31 @@ class ClassSigmoids(Part):
 
 @dataclass(frozen=True, eq=False)
 class ColumnMap(Formula):
-    """f_c(softmax(z / T)_c) + tie_break softmax(z / T)_c, divided by its row's sum.
+    """Each class' probability through a function: of isotonic regression and binning.
 
-    All is computed in float64: a step is as sharp as its float. ``kept`` are classes whose
-    probability stays as it is, ``normalize`` whether rows are divided by their sum, and
-    ``keep_arg_max`` whether what rounding does to the arg max is undone.
+    Parameters
+    ----------
+    curves : Curves
+        The functions f_c: one per class, or one for all.
+    classes : int
+        The number of classes.
+    temperature : float
+        T, by which the logits are divided first.
+    sigmoids : ClassSigmoids or None
+        Sigmoids that the probabilities go through before the curves.
+    kept : array of bool of shape (classes,), or None
+        The classes whose probability stays as it is.
+    tie_break : float
+        The share of the plain probability that is added, to break ties.
+    normalize : bool
+        Whether each row is divided by its sum.
+    keep_arg_max : bool
+        Whether what rounding does to the arg max is undone.
+
+    Notes
+    -----
+    f_c(p_c) + tie_break p_c with p = softmax(z / T), divided by its sum over the classes. All is
+    computed in float64, in which the functions were fitted.
     """
 
     kind: ClassVar[str] = "column-map"
@@ -69,7 +116,7 @@ class ColumnMap(Formula):
     curves: Curves
     classes: int
     temperature: float
-    sigmoids: ClassSigmoids | None  # before the curves
+    sigmoids: ClassSigmoids | None
     kept: NDArray[np.bool_] | None
     tie_break: float
     normalize: bool
@@ -107,7 +154,7 @@ class ColumnMap(Formula):
         return keep_arg_max(result, logits, ops) if self.keep_arg_max else result
 
     def log_probabilities(self, logits: Array, ops: Ops) -> Array:
-        """Where a value underflows, only its tie break is left, whose logarithm is known."""
+        # where a value underflows, only its tie break is left, whose logarithm is known
         values, total = self._values(logits, ops)
         positive = values > 0.0
         logs = ops.where(positive, ops.log(ops.where(positive, values, 1.0)), -np.inf)

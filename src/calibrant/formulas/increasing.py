@@ -22,10 +22,31 @@ JUST_BELOW = 4.0  # epsilons under the largest, for a smaller logit that rounds 
 
 @dataclass(frozen=True, eq=False)
 class IncreasingTable(LogitMap):
-    """softmax(m(z)), m linear between the even nodes of a table and, with a slope, beyond them.
+    """One increasing function m of all logits, given by a table: softmax(m(z)).
 
+    Parameters
+    ----------
+    low : float
+        The first node of the table.
+    high : float
+        The last node.
+    table : array of shape (nodes,)
+        m at evenly spaced nodes; linear in between.
+    outer_slope : float
+        The slope of m below ``low`` and above ``high``.
+
+    Notes
+    -----
     Every operation on the way is monotone in floating point too: of two logits the smaller one
     never gets the larger value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant._ops import NUMPY
+    >>> formula = IncreasingTable(-1.0, 1.0, [-2.0, 0.0, 1.0], 0.5)
+    >>> formula.scores(np.array([[-0.5, 0.5, 3.0]]), NUMPY)
+    array([[-1. ,  0.5,  2. ]])
     """
 
     kind: ClassVar[str] = "increasing-table"
@@ -52,7 +73,7 @@ class IncreasingTable(LogitMap):
         return inner + outer * ops.constant(self.outer_slope, logits)
 
     def gaps(self, logits: Array, ops: Ops) -> Array:
-        """By parts, so that nothing overflows; what rounds to the largest is put just below."""
+        # by parts, so that nothing overflows; what rounds to the largest is put just below
         inner, outer = self._parts(logits, ops)
         slope = ops.constant(self.outer_slope, logits)
         below = ops.gaps(inner) + ops.gaps(outer) * slope
@@ -72,15 +93,31 @@ class IncreasingTable(LogitMap):
 
 @dataclass(frozen=True, eq=False)
 class QuadratureMap(LogitMap):
-    """softmax(m(z)), m(x) the integral from 0 to x of a network's positive output, by a rule.
+    """One function m of all logits, the integral of a positive network: softmax(m(z)).
 
-    g(t) = ELU(network(t)) + 1 + smallest; the rule has its ``weights`` at the ``nodes`` in [0, 1]
-    and is applied anew for every logit. It preserves the order only up to its own error.
+    Parameters
+    ----------
+    kernels : tuple of arrays of shape (inputs, outputs)
+        The network's kernels; the first has one input and the last one output.
+    biases : tuple of arrays of shape (outputs,)
+        The network's biases.
+    nodes : array of shape (nodes,)
+        The nodes of the integration rule, in [0, 1].
+    weights : array of shape (nodes,)
+        Its weights.
+    smallest : float
+        The smallest value of the integrand.
+
+    Notes
+    -----
+    m(x) is the integral from 0 to x of g(t) = ELU(network(t)) + 1 + smallest, with ReLU between
+    the layers: x / 2 times the sum of weight * g(node x). The rule is applied anew for every logit
+    and preserves the order only up to its own error.
     """
 
     kind: ClassVar[str] = "quadrature-map"
 
-    kernels: tuple[Floats, ...]  # (inputs, outputs); the first reads one number
+    kernels: tuple[Floats, ...]
     biases: tuple[Floats, ...]
     nodes: Floats
     weights: Floats

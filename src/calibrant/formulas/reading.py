@@ -43,26 +43,43 @@ class LogitRows:
 
 
 class Reading(Part, ABC):
-    """A few numbers per row."""
+    """The inputs of a small network: a few numbers per row."""
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """How many numbers."""
+        """The number of inputs."""
 
     @property
     @abstractmethod
     def fewest_classes(self) -> int:
-        """The fewest classes that have so many."""
+        """The fewest classes from which they can be read."""
 
     @abstractmethod
     def read(self, rows: RowSource) -> Array:
-        """The numbers (.., width)."""
+        """Compute the inputs.
+
+        Parameters
+        ----------
+        rows : RowSource
+            The rows: logits, or a profile of them.
+
+        Returns
+        -------
+        array of shape (.., width)
+            The inputs of each row.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class TopLogits(Reading):
-    """The largest logits themselves, as in the paper."""
+    """The k largest logits in decreasing order, as in the PTS paper.
+
+    Parameters
+    ----------
+    k : int
+        How many.
+    """
 
     kind: ClassVar[str] = "top-logits"
 
@@ -85,13 +102,28 @@ class TopLogits(Reading):
 
 @dataclass(frozen=True, eq=False)
 class LogGaps(Reading):
-    """The largest logit, and log(smallest + gap / unit) for its gaps to the next ones."""
+    """The largest logit, and the logarithms of its gaps to the next ones.
+
+    Parameters
+    ----------
+    k : int
+        How many logits are read.
+    unit : float
+        What the gaps are measured in: the best single temperature.
+    smallest : float
+        What is added before the logarithm: smaller gaps are all alike to it.
+
+    Notes
+    -----
+    z_1 and log(smallest + (z_1 - z_i) / unit) for i = 2 .. k, z_1 >= z_2 >= .. being the sorted
+    logits.
+    """
 
     kind: ClassVar[str] = "log-gaps"
 
     k: int
-    unit: float  # the best single temperature
-    smallest: float  # gaps below so many units are all alike to the logarithm
+    unit: float
+    smallest: float
 
     def __post_init__(self) -> None:
         checked_count(self, "k")
@@ -137,11 +169,22 @@ class Margin(Reading):
 
 @dataclass(frozen=True, eq=False)
 class LogEntropy(Reading):
-    """The logarithm of the entropy's share of the largest possible one."""
+    """The logarithm of the entropy, relative to the largest possible one.
+
+    Parameters
+    ----------
+    smallest : float
+        A smaller relative entropy counts as this: the logarithm of 0 is not finite.
+
+    Notes
+    -----
+    log(max(h, smallest)), h being the entropy of softmax(z) divided by log C, C the number of
+    classes that are not masked.
+    """
 
     kind: ClassVar[str] = "log-entropy"
 
-    smallest: float  # a share below it is that of a certain row, and its logarithm runs off
+    smallest: float
 
     def __post_init__(self) -> None:
         checked_number(self, "smallest", above=0.0, high=1.0)

@@ -27,7 +27,20 @@ from calibrant.formulas.reading import LogitRows, Reading
 
 @dataclass(frozen=True, eq=False)
 class ConstantTemperature(TemperatureFormula):
-    """softmax(z / T) with one temperature for all rows."""
+    """One temperature for all rows: softmax(z / T).
+
+    Parameters
+    ----------
+    value : float
+        T, above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant._ops import NUMPY
+    >>> ConstantTemperature(2.0).probabilities(np.array([[2.0, 0.0]]), NUMPY).round(3)
+    array([[0.731, 0.269]])
+    """
 
     kind: ClassVar[str] = "constant-temperature"
 
@@ -45,21 +58,46 @@ class ConstantTemperature(TemperatureFormula):
 
 
 class Link(Part, ABC):
-    """From a network's outputs to a temperature."""
+    """How a temperature follows from the outputs of networks."""
 
     @abstractmethod
     def temperature(self, raw: Array, ops: Ops) -> Array:
-        """Outputs (.., networks) -> temperatures (.., 1)."""
+        """Compute temperatures.
+
+        Parameters
+        ----------
+        raw : array of shape (.., networks)
+            The outputs of the networks.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., 1)
+            One temperature per row.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class ExponentialLink(Link):
-    """T = base * exp(mean over the networks of reach * tanh(output / reach))."""
+    """A temperature around a base, from the mean of several networks.
+
+    Parameters
+    ----------
+    base : float
+        The temperature where all outputs are 0.
+    reach : float
+        No temperature leaves base * exp(-reach) .. base * exp(reach).
+
+    Notes
+    -----
+    T = base * exp(mean over the networks of reach * tanh(output / reach)).
+    """
 
     kind: ClassVar[str] = "exponential-link"
 
     base: float
-    reach: float  # no temperature leaves base * exp(-reach) .. base * exp(reach)
+    reach: float
 
     def __post_init__(self) -> None:
         checked_number(self, "base", above=0.0)
@@ -72,7 +110,19 @@ class ExponentialLink(Link):
 
 @dataclass(frozen=True, eq=False)
 class AbsoluteLink(Link):
-    """T = |output|, clipped: the published link, of one network."""
+    """The absolute value of one network's output, as published.
+
+    Parameters
+    ----------
+    smallest : float
+        The smallest temperature.
+    largest : float
+        The largest temperature.
+
+    Notes
+    -----
+    T = |output|, clipped to smallest .. largest.
+    """
 
     kind: ClassVar[str] = "absolute-link"
 
@@ -90,11 +140,31 @@ class AbsoluteLink(Link):
 
 @dataclass(frozen=True, eq=False)
 class NetworkTemperature(TemperatureFormula):
-    """softmax(z / T), T being what a small network reads off the row.
+    """A temperature that a small network computes for each row: softmax(z / T(z)).
 
-    Networks that are averaged are laid side by side as one with several outputs: the first kernels
-    joined, the others along the diagonal. Inputs beyond ``low .. high``, what the network was
-    fitted on, count as those ends.
+    Parameters
+    ----------
+    reading : Reading
+        The inputs of the network.
+    low : array of shape (inputs,)
+        The smallest inputs that it was fitted on; smaller ones count as these.
+    high : array of shape (inputs,)
+        The largest inputs that it was fitted on; larger ones count as these.
+    kernels : tuple of arrays of shape (inputs, outputs)
+        The kernels of the layers. Networks that are averaged are laid side by side as one with
+        several outputs: their first kernels joined, the others along the diagonal.
+    biases : tuple of arrays of shape (outputs,)
+        The biases of the layers.
+    linear : bool
+        Whether there is no ReLU between the layers.
+    link : Link
+        How the temperature follows from the outputs.
+    clip : float or None
+        The logits themselves are clipped to -clip .. clip; None leaves them as they are.
+
+    Notes
+    -----
+    T = link(network(inputs)). Inputs are clipped to low .. high first.
     """
 
     kind: ClassVar[str] = "network-temperature"
@@ -102,11 +172,11 @@ class NetworkTemperature(TemperatureFormula):
     reading: Reading
     low: Floats
     high: Floats
-    kernels: tuple[Floats, ...]  # (inputs, outputs)
+    kernels: tuple[Floats, ...]
     biases: tuple[Floats, ...]
-    linear: bool  # without the ReLU between the layers
+    linear: bool
     link: Link
-    clip: float | None  # the logits themselves are clipped to -clip .. clip
+    clip: float | None
 
     def __post_init__(self) -> None:
         checked_part(self, "reading", Reading)
@@ -146,7 +216,20 @@ class NetworkTemperature(TemperatureFormula):
         return self.from_inputs(self.reading.read(LogitRows(logits, ops)), ops)
 
     def from_inputs(self, inputs: Array, ops: Ops) -> Array:
-        """The temperatures of rows by what the network reads of them."""
+        """Compute temperatures from the inputs of the network.
+
+        Parameters
+        ----------
+        inputs : array of shape (.., inputs)
+            What the network reads of each row.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., 1)
+            One temperature per row.
+        """
         values = ops.maximum(inputs, ops.constant(self.low, inputs))
         values = ops.minimum(values, ops.constant(self.high, inputs))
         last = len(self.kernels) - 1
@@ -160,12 +243,24 @@ class NetworkTemperature(TemperatureFormula):
 
 @dataclass(frozen=True, eq=False)
 class Mixture(Formula):
-    """w1 softmax(z / T) + w2 softmax(z) + w3 uniform over the classes that are not masked."""
+    """A mixture of temperature scaling, the plain softmax and the uniform distribution.
+
+    Parameters
+    ----------
+    temperature : float
+        T, above 0.
+    weights : array of shape (3,)
+        w1, w2 and w3: at least 0, with the sum 1.
+
+    Notes
+    -----
+    w1 softmax(z / T) + w2 softmax(z) + w3 / C, C being the number of classes that are not masked.
+    """
 
     kind: ClassVar[str] = "mixture"
 
     temperature: float
-    weights: NDArray[Any]  # of the scaled, the plain and the uniform part
+    weights: NDArray[Any]
 
     def __post_init__(self) -> None:
         checked_number(self, "temperature", above=0.0)
@@ -184,7 +279,7 @@ class Mixture(Formula):
         return parts + even * uniform(logits, ops)
 
     def log_probabilities(self, logits: Array, ops: Ops) -> Array:
-        """By the largest part, so that nothing underflows."""
+        # by the largest part, so that nothing underflows
         masked = ops.is_masked(logits)
         classes = ops.sum(ops.cast(ops.invert(masked), logits))
         logs = (

@@ -21,9 +21,21 @@ SMALLEST_DIVISOR = 1e-300
 class TopLabelMap(Formula):
     """The largest probability through a function; the other classes share the rest.
 
-    They share it in proportion to their probabilities. Where the second would then pass the first,
-    their shares are mixed with equal ones just far enough. A confidence below 1 / (finite classes)
-    cannot be that of the arg max and is raised to it. All is computed in float64.
+    Parameters
+    ----------
+    curve : Curves
+        The function f, one alone.
+    classes : int
+        The number of classes.
+    certain : float
+        The largest confidence given, so that the logarithms of the others stay finite.
+
+    Notes
+    -----
+    The top class gets f(max p), and the others share 1 - f(max p) in proportion to their
+    probabilities. Where the second would then pass the first, their shares are mixed with equal
+    ones just far enough. A confidence below 1 / C, C being the number of finite logits, cannot be
+    that of the arg max and is raised to it. All is computed in float64.
     """
 
     kind: ClassVar[str] = "top-label-map"
@@ -31,7 +43,7 @@ class TopLabelMap(Formula):
 
     curve: Curves
     classes: int
-    certain: float  # the largest confidence given: the logarithms of the others stay finite
+    certain: float
 
     def __post_init__(self) -> None:
         checked_part(self, "curve", Curves)

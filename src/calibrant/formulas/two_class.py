@@ -18,13 +18,29 @@ LARGEST = 1e30  # coefficients beyond it could leave the range of floats
 
 
 class TwoClassMap(LogitMap, ABC):
-    """New log-odds from the old ones, z_1 - z_0, in float64; a masked class keeps probability 0."""
+    """New log-odds from the old ones, z_1 - z_0.
+
+    Computed in float64; a masked class keeps probability 0.
+    """
 
     host_only: ClassVar[bool] = True
 
     @abstractmethod
     def log_odds(self, score: Array, ops: Ops) -> Array:
-        """The new log-odds of finite old ones (.., 1)."""
+        """The new log-odds.
+
+        Parameters
+        ----------
+        score : array of shape (.., 1)
+            Finite log-odds z_1 - z_0 in float64.
+        ops : Ops
+            What computes.
+
+        Returns
+        -------
+        array of shape (.., 1)
+            The new log-odds.
+        """
 
     @property
     def keeps_arg_max(self) -> bool:
@@ -61,7 +77,15 @@ class TwoClassMap(LogitMap, ABC):
 
 @dataclass(frozen=True, eq=False)
 class LinearOdds(TwoClassMap):
-    """Log-odds slope * s + intercept: Platt's sigmoid."""
+    """Log-odds slope * s + intercept: Platt's sigmoid.
+
+    Parameters
+    ----------
+    slope : float
+        What multiplies the old log-odds s.
+    intercept : float
+        What is added.
+    """
 
     kind: ClassVar[str] = "linear-odds"
 
@@ -79,7 +103,13 @@ class LinearOdds(TwoClassMap):
 
 @dataclass(frozen=True, eq=False)
 class BetaOdds(TwoClassMap):
-    """Log-odds a ln p - b ln(1 - p) + c, p being the probability of class 1."""
+    """Log-odds a ln p - b ln(1 - p) + c, p being the probability of class 1.
+
+    Parameters
+    ----------
+    a, b, c : float
+        The coefficients.
+    """
 
     kind: ClassVar[str] = "beta-odds"
 

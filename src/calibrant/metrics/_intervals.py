@@ -111,7 +111,7 @@ def interval(
 
 
 def zero_unless_rejected(low: float, observed: float, null: Floats, level: float) -> float:
-    """The low end of a calibration error: 0 unless the rows speak against calibration."""
+    """The low end of a calibration error: 0 unless calibration is rejected."""
     usual = float(np.quantile(null, 1.0 - (1.0 - level) / 2.0))
     return low if observed > usual else 0.0
 

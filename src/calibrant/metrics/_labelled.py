@@ -42,8 +42,8 @@ T = TypeVar("T")
 class Labelled:
     """Valid probabilities on their device; labels and weights in main memory.
 
-    ``log_true`` is the log-probability of each row's label where logits were given: they know it
-    better than a probability that has underflowed.
+    ``log_true`` is the log-probability of each row's label where logits were given: it is exact
+    also where the probability underflows.
     """
 
     probs: Array

@@ -174,7 +174,7 @@ def skce_test(
     Returns
     -------
     SKCETest
-        The one-sided normal test. Small p-values speak against calibration.
+        The one-sided normal test. Small p-values are evidence against calibration.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A calibrator at the end of somebody's ONNX model."""
+"""A calibrator appended to an ONNX model."""
 
 from __future__ import annotations
 
@@ -49,8 +49,13 @@ def attach(
 
     Raises
     ------
-    ValueError, TypeError
-        Where the tensor is not there, or is no array of floats.
+    ValueError
+        Where the file is no ONNX model, the tensor is not there, or the number of classes does
+        not fit.
+    TypeError
+        Where the tensor is no array of floats, or ``calibrator`` no calibrator of calibrant.
+    FileNotFoundError
+        Where there is no such model.
     """
     onnx = need_onnx()
     model = _load(model_path)

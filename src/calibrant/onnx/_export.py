@@ -40,7 +40,7 @@ def export(
     n_classes : int, optional
         The number of classes of the graph; None is that of the fit.
     dtype : {"float32", "float16", "float64"}, default "float32"
-        Of the input and the outputs; inside nothing is computed in less than float32.
+        The float of the input and the outputs; inside nothing is computed in less than float32.
     opset : int, default 17
         The version of ONNX's operators.
 
@@ -53,6 +53,16 @@ def export(
     ------
     ValueError
         Where the dtype, the opset or the number of classes does not fit.
+    TypeError
+        Where it is no calibrator of calibrant.
+
+    Examples
+    --------
+    >>> import calibrant, tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "ts.onnx")
+    >>> ts = calibrant.TS().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
+    >>> export(ts, file).outputs
+    ('probabilities', 'confidence', 'temperature')
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")

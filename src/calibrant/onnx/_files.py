@@ -1,4 +1,4 @@
-"""Writing ONNX models: checked first, then renamed, so that nobody meets a bad or half a file."""
+"""Writing ONNX models: checked first, then renamed, so that no bad or partial file appears."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LARGEST_FLOAT16 = 65504.0
 
 @dataclass(frozen=True)
 class GraphNames:
-    """What the input and the outputs of a written graph are called.
+    """The names of the input and the outputs of a written graph.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The operations of formulas as ONNX nodes: what others compute is written down here."""
+"""The operations of formulas as ONNX nodes: a graph is written, and nothing is computed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class GraphOps:
         return where(condition, yes, no)
 
     def any(self, condition: Tensor) -> bool:
-        return True  # nobody knows before the graph runs
+        return True  # not known before the graph runs
 
     def invert(self, condition: Tensor) -> Tensor:
         return condition.apply("Not")

@@ -21,11 +21,21 @@ LARGE = 65_536  # elements from which on float32 is kept: another float would be
 
 
 class CalibratorModule(nn.Module):
-    """Scores (.., classes) in, calibrated probabilities of the same shape out.
+    """A fitted calibrator as a module: scores in, calibrated probabilities of the same shape out.
 
-    The scores are what the calibrator was fitted on: logits, where masked classes are -inf, or
-    probabilities. Computes in float32 at least, under autocast too, and returns that float. All
-    fitted numbers are buffers; ``.half()`` and the like move them but do not round them.
+    Made by ``to_module``. The scores are what the calibrator was fitted on: logits, where masked
+    classes are -inf, or probabilities. It computes in float32 at least, under autocast too, and
+    returns that float. All fitted numbers are buffers; ``.half()`` and the like move them but do
+    not round them.
+
+    Parameters
+    ----------
+    formula : Formula
+        What the fitted calibrator computes.
+    kind : {"logits", "probs"}
+        What the scores are.
+    method : str
+        The name of the calibrator's class, for printing.
     """
 
     def __init__(self, formula: Formula, kind: InputKind, method: str) -> None:
@@ -36,7 +46,7 @@ class CalibratorModule(nn.Module):
         self._ops = TorchOps(self)
 
     def forward(self, scores: Tensor) -> Tensor:
-        """Calibrated probabilities.
+        """Compute calibrated probabilities.
 
         Parameters
         ----------
@@ -47,13 +57,18 @@ class CalibratorModule(nn.Module):
         -------
         Tensor of shape (.., classes)
             The probabilities, in float32 or float64.
+
+        Raises
+        ------
+        ValueError
+            Where the number of classes is not that of the fit.
         """
         with _full_precision(scores):
             logits = self._logits(scores)
             return cast("Tensor", self._formula.probabilities(logits, self._ops))
 
     def log_proba(self, scores: Tensor) -> Tensor:
-        """Logarithms of the probabilities, finite where one is too small for its own float.
+        """Compute the logarithms of the calibrated probabilities.
 
         Parameters
         ----------
@@ -63,14 +78,21 @@ class CalibratorModule(nn.Module):
         Returns
         -------
         Tensor of shape (.., classes)
-            The logarithms, in float32 or float64.
+            The logarithms in float32 or float64, finite where a probability is too small for its
+            own float.
         """
         with _full_precision(scores):
             logits = self._logits(scores)
             return cast("Tensor", self._formula.log_probabilities(logits, self._ops))
 
     def extra_repr(self) -> str:
-        """The method and what it takes."""
+        """Describe the module for ``print``.
+
+        Returns
+        -------
+        str
+            The method and what it takes.
+        """
         return f"{self.method}, input={self.input!r}"
 
     def _logits(self, scores: Tensor) -> Tensor:
@@ -118,10 +140,20 @@ class CalibratorModule(nn.Module):
 
 
 class TemperatureModule(CalibratorModule):
-    """softmax(z / T), with a temperature per row."""
+    """A module of a method that divides logits by temperatures: softmax(z / T).
+
+    Parameters
+    ----------
+    formula : TemperatureFormula
+        What the fitted calibrator computes.
+    kind : {"logits", "probs"}
+        What the scores are.
+    method : str
+        The name of the calibrator's class, for printing.
+    """
 
     def temperature(self, scores: Tensor) -> Tensor:
-        """The temperature of each row.
+        """Compute the temperature of each row.
 
         Parameters
         ----------

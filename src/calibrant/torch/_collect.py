@@ -31,35 +31,52 @@ def collect_logits(
     logits: Callable[[Any], Tensor] | None = None,
     shift: bool = False,
 ) -> TemperatureProfile:
-    """The profile of a model's logits over labelled batches; no logits outlive their batch.
+    """Build the profile of a model's logits, batch by batch.
+
+    The logits of a batch are dropped before the next one comes.
 
     Parameters
     ----------
-    model
+    model : torch.nn.Module or callable
         Gives logits (.., classes). It runs in evaluation mode without gradients; the mode of each
         of its modules is restored.
-    dataloader
+    dataloader : iterable of batches
         Batches: pairs (inputs, labels), or mappings with a key ``labels`` whose other entries are
         the model's keyword arguments. Labels have the shape of the logits without the classes, so
         (batch,) or (batch, length).
-    device
+    device : torch.device or str, optional
         Where the batches go; None is where the model's first parameter is.
-    ignore_index
+    ignore_index : int, default -100
         Rows with this label are left out.
-    progress
+    progress : bool, default True
         Show a bar on standard error when it takes more than a second.
-    max_rows
+    max_rows : int, optional
         Stop when so many rows are collected.
-    top_k, scale
-        Of the ``TemperatureProfile``.
-    split
+    top_k : int, default 10
+        How many of the largest logits the profile keeps.
+    scale : float, default 1
+        The size of the logits, see ``TemperatureProfile``.
+    split : callable, optional
         A function from a batch to (inputs, labels), for batches of another form. Inputs that are a
         mapping become keyword arguments, a tuple positional ones.
-    logits
+    logits : callable, optional
         A function from the model's output to its logits, where they are not the output itself or
         its ``logits``.
-    shift
+    shift : bool, default False
         True where position i predicts the label of position i + 1 (language models).
+
+    Returns
+    -------
+    TemperatureProfile
+        The profile of all rows.
+
+    Raises
+    ------
+    ValueError
+        Where labels and logits do not belong together (the message names the batch), or no rows
+        were collected.
+    TypeError
+        Where a batch or the model's output has another form.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from calibrant.torch._base import CalibratorModule, TemperatureModule
 
 
 def to_module(calibrator: Calibrator) -> CalibratorModule:
-    """The calibrator as a module.
+    """Turn a fitted calibrator into a PyTorch module.
 
     Parameters
     ----------
@@ -31,6 +31,16 @@ def to_module(calibrator: Calibrator) -> CalibratorModule:
     ------
     TypeError
         Where it is no calibrator of calibrant.
+    sklearn.exceptions.NotFittedError
+        Where it is not fitted.
+
+    Examples
+    --------
+    >>> import calibrant, torch
+    >>> ts = calibrant.TS().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
+    >>> module = to_module(ts)
+    >>> round(module.temperature(torch.zeros(1, 2)).item(), 2)
+    12.37
     """
     check_is_calibrator(calibrator)
     formula = calibrator.formula_
@@ -50,6 +60,19 @@ class CalibratedModule(nn.Module):
         A fitted calibrator, or its module.
     logits : callable, optional
         A function that takes the logits from any other output of the model.
+
+    Raises
+    ------
+    TypeError
+        Where ``calibrator`` is neither.
+
+    Examples
+    --------
+    >>> import calibrant, torch
+    >>> ts = calibrant.TS().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
+    >>> model = CalibratedModule(torch.nn.Linear(3, 2), ts)
+    >>> model(torch.zeros(4, 3)).shape
+    torch.Size([4, 2])
     """
 
     def __init__(
@@ -66,7 +89,7 @@ class CalibratedModule(nn.Module):
         self.logits = logits_of if logits is None else logits
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Calibrated probabilities.
+        """Compute calibrated probabilities.
 
         Parameters
         ----------

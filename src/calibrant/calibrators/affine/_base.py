@@ -20,7 +20,7 @@ class AffineCalibrator(LogitCalibrator, ABC):
 
     @property
     def slopes_(self) -> Floats:
-        """W or v."""
+        """The slopes: a matrix W, or one number v_c per class."""
         return cast("AffineMap", self.formula_).slopes
 
     @property

@@ -38,7 +38,7 @@ NO_EVIDENCE = 1e9  # the penalty where there is nothing but noise
 class Penalty:
     """What multiplies the sums of squares of D's diagonal, of its other entries and of b.
 
-    None for the other entries: as the data speak for them. ``common`` is for the row of D that
+    None for the other entries: estimated from the data. ``common`` is for the row of D that
     reads the mean feature, where it is kept apart.
     """
 
@@ -215,7 +215,7 @@ def _minimise(
     loss: AffineLoss, pull: Floats, fisher: Floats, max_iter: int, report: Report
 ) -> Minimum:
     """L-BFGS in units of each parameter's own curvature, in which all are about alike."""
-    floor = 1e-6 * fisher.max() + 1e-300  # for classes that no row speaks about
+    floor = 1e-6 * fisher.max() + 1e-300  # for classes without rows
     unit = 1.0 / np.sqrt(np.maximum(fisher + 2.0 * pull, floor))
 
     def objective(scaled: Floats) -> tuple[float, Floats]:
@@ -238,7 +238,7 @@ def _minimise(
 
 
 def evidence_penalty(loss: AffineLoss, fisher: Floats) -> float:
-    """The off-diagonal penalty that the data speak for, by the method of moments.
+    """The off-diagonal penalty, estimated from the data by the method of moments.
 
     Let the entries have the prior N(0, s^2). At the start their gradient g is about F times the
     entries, F being their Fisher information, plus noise of covariance F / n. So

@@ -87,23 +87,19 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
 
 
 class MatrixScaling(FullMatrixCalibrator):
-    """softmax(z W + b): every class reads every logit. Does not preserve accuracy.
-
-    Fitted by the mean NLL from temperature scaling (W = I/T, b = 0). Without penalties its C^2
-    parameters overfit badly for more than a few classes, so three parts are pulled to the start:
-    the diagonal of T W - I, its other entries, and b.
+    """Every class reads every logit: softmax(z W + b). Does not preserve accuracy.
 
     Parameters
     ----------
     slope_penalty : float or "auto", default "auto"
         What multiplies the mean of the squares of the diagonal of T W - I; 0 frees it. "auto"
-        grows with C / n as in ``VectorScaling``.
+        is as in ``VectorScaling``.
     off_diagonal_penalty : float or "auto", default "auto"
-        The same for the other entries (with ``intercept_penalty`` ODIR of Kull et al. 2019).
-        "auto" is as the data speak against them: where they show nothing but noise, the map stays
-        vector scaling. See the docs.
+        The same for the other entries (with ``intercept_penalty`` this is ODIR of Kull et al.
+        2019). "auto" is estimated from the data: where they show nothing but noise, the map stays
+        vector scaling. See docs/methods-affine.md.
     intercept_penalty : float or "auto", default "auto"
-        The same for the intercepts.
+        The same for the intercepts; "auto" is 3 C^2 / n.
     max_iter : int, default 500
         The most iterations of L-BFGS.
     progress : bool or callable, default False
@@ -120,6 +116,12 @@ class MatrixScaling(FullMatrixCalibrator):
         The intercepts b.
     temperature_ : float
         The temperature from which the fit started.
+
+    Notes
+    -----
+    The fit minimises the mean NLL by L-BFGS. It starts at temperature scaling (W = I/T, b = 0).
+    Without penalties the C^2 parameters overfit badly for more than a few classes, so three parts
+    are pulled back to the start: the diagonal of T W - I, its other entries, and b.
 
     References
     ----------
@@ -138,15 +140,44 @@ class MatrixScaling(FullMatrixCalibrator):
 
 
 class DirichletCalibration(FullMatrixCalibrator):
-    """softmax(log p W + b): matrix scaling of log-probabilities. Does not preserve accuracy.
+    """Matrix scaling of log-probabilities: softmax(log p W + b). Does not preserve accuracy.
 
+    Parameters
+    ----------
+    slope_penalty : float or "auto", default "auto"
+        What multiplies the mean of the squares of the diagonal of T W - I; 0 frees it. "auto"
+        is as in ``VectorScaling``.
+    off_diagonal_penalty : float or "auto", default "auto"
+        The same for the other entries. "auto" is estimated from the data, see ``MatrixScaling``.
+    intercept_penalty : float or "auto", default "auto"
+        The same for the intercepts; "auto" is 3 C^2 / n.
+    max_iter : int, default 500
+        The most iterations of L-BFGS.
+    progress : bool or callable, default False
+        True shows a bar on standard error where a fit takes more than a second; a callable is
+        called as ``progress(done, total)``.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are; probabilities are taken as log p minus its row mean.
+
+    Attributes
+    ----------
+    slopes_ : array of shape (classes, classes)
+        W: the entry (c, k) is what class k reads from log p of class c.
+    intercept_ : array of shape (classes,)
+        The intercepts b.
+    temperature_ : float
+        The temperature from which the fit started.
+
+    Notes
+    -----
     The linear form of Dirichlet calibration: the class posteriors that follow when the predicted
     probabilities of each true class have a Dirichlet distribution. Log-probabilities do not change
     when a constant is added to a row of logits, so neither does the result; that is its only
-    difference from ``MatrixScaling``, whose parameters and attributes it shares.
+    difference from ``MatrixScaling``.
 
     The paper's ODIR penalises the off-diagonal entries and the intercepts alone: that is
-    ``slope_penalty=0``. Here strengths are per T^2, W being measured in units of the start I/T.
+    ``slope_penalty=0``. W is measured in units of the start I/T here: an off-diagonal strength l is
+    l T^2 in the paper's units.
 
     References
     ----------

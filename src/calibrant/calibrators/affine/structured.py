@@ -68,10 +68,10 @@ def _penalty(features: NDArray[Any], weight: Floats) -> Penalty:
 
 
 class StructuredVectorScaling(StructuredCalibrator):
-    """softmax(v * u + b) of smoothed log-probabilities u. Does not preserve accuracy.
+    """Vector scaling of smoothed log-probabilities. Does not preserve accuracy.
 
-    The fit starts at softmax(u), smoothed temperature scaling, and never ends worse than it. C
-    counts the finite classes of a row where u is formed.
+    softmax(v * u + b) of smoothed log-probabilities u. The fit starts at softmax(u), smoothed
+    temperature scaling, and never ends worse than it.
 
     Parameters
     ----------
@@ -96,10 +96,10 @@ class StructuredVectorScaling(StructuredCalibrator):
 
     Notes
     -----
-    u = log((1 - e) softmax(z / T) + e / C), with T of temperature scaling, e = 1 / (n + 1) and n
-    rows to fit on: never below log(e / C), however wrong a single row is. The mean NLL is
-    penalised by C/n |v - 1|^2 and C/n |b|^2, which is the method's definition: there is nothing to
-    choose.
+    u = log((1 - e) softmax(z / T) + e / C), with T of temperature scaling, e = 1 / (n + 1), n rows
+    to fit on and C classes (those that are not masked): never below log(e / C), however wrong a
+    single row is. The mean NLL is penalised by C/n |v - 1|^2 and C/n |b|^2, which is the method's
+    definition: there is nothing to choose.
 
     References
     ----------
@@ -120,11 +120,36 @@ class StructuredVectorScaling(StructuredCalibrator):
 
 
 class StructuredMatrixScaling(StructuredCalibrator):
-    """softmax(u W + b) of smoothed log-probabilities u. Does not preserve accuracy.
+    """Matrix scaling of smoothed log-probabilities. Does not preserve accuracy.
 
-    ``StructuredVectorScaling`` with a full matrix, whose off-diagonal entries are penalised by
-    C (C - 1) / n; see there for u, the other penalties, the parameters and attributes. The entry
-    (c, k) of ``slopes_`` is what class k reads from u of class c.
+    softmax(u W + b) of smoothed log-probabilities u. The fit starts at softmax(u), smoothed
+    temperature scaling, and never ends worse than it.
+
+    Parameters
+    ----------
+    max_iter : int, default 500
+        The most iterations of L-BFGS.
+    progress : bool or callable, default False
+        True shows a bar on standard error where a fit takes more than a second; a callable is
+        called as ``progress(done, total)``.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are; probabilities are taken as log p minus its row mean.
+
+    Attributes
+    ----------
+    slopes_ : array of shape (classes, classes)
+        W: the entry (c, k) is what class k reads from u of class c.
+    intercept_ : array of shape (classes,)
+        The intercepts b.
+    temperature_ : float
+        The temperature T of u.
+    smoothing_ : float
+        The share e of the uniform distribution in u.
+
+    Notes
+    -----
+    u is that of ``StructuredVectorScaling``. The mean NLL is penalised by C/n times the squares of
+    the diagonal of W - I, C (C - 1)/n times those of its other entries, and C/n |b|^2.
 
     References
     ----------

@@ -16,10 +16,7 @@ from calibrant.formulas import PlainLogits
 
 
 class VectorScaling(AffineCalibrator):
-    """softmax(v * z + b): a slope and an intercept for each class. Does not preserve accuracy.
-
-    Fitted by the mean NLL from temperature scaling (v = 1/T, b = 0), with penalties on the
-    relative change of the slopes, T v - 1, and on the intercepts.
+    """A slope and an intercept for each class: softmax(v * z + b). Does not preserve accuracy.
 
     Parameters
     ----------
@@ -45,6 +42,11 @@ class VectorScaling(AffineCalibrator):
         The intercepts b.
     temperature_ : float
         The temperature from which the fit started.
+
+    Notes
+    -----
+    The fit minimises the mean NLL by L-BFGS. It starts at temperature scaling (v = 1/T, b = 0),
+    and its penalties pull back there: on the relative change of the slopes, T v - 1, and on b.
 
     References
     ----------

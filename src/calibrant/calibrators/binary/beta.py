@@ -18,7 +18,7 @@ from calibrant.formulas import BetaOdds
 
 
 class BetaCalibration(LogitCalibrator):
-    """Log-odds a ln p - b ln(1 - p) + c of two classes, a, b >= 0. Does not preserve accuracy.
+    """Three parameters for the log-odds of two classes. Does not preserve accuracy.
 
     Parameters
     ----------
@@ -32,10 +32,11 @@ class BetaCalibration(LogitCalibrator):
 
     Notes
     -----
-    p is the probability of class 1. The map is increasing, and the identity for a = b = 1, c = 0.
-    The parameters maximise the likelihood under a, b >= 0 (a convex problem: the best of the faces
-    of the feasible set is its solution). Rows of one class alone have no such maximum: the
-    probabilities then stay as they are, and a ``CalibrationWarning`` says so.
+    The new log-odds are a ln p - b ln(1 - p) + c, p being the probability of class 1. The map is
+    increasing, and the identity for a = b = 1, c = 0. The parameters maximise the likelihood under
+    a, b >= 0 (a convex problem: the best of the faces of the feasible set is its solution). Rows
+    of one class alone have no such maximum: the probabilities then stay as they are, and a
+    ``CalibrationWarning`` says so.
 
     References
     ----------

@@ -24,8 +24,10 @@ class PlattScaling(LogitCalibrator):
 
     Attributes
     ----------
-    slope_, intercept_ : float
-        The fitted sigmoid's.
+    slope_ : float
+        The fitted slope.
+    intercept_ : float
+        The fitted intercept.
 
     Notes
     -----

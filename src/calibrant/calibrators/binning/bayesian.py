@@ -28,7 +28,7 @@ class BayesianBinning(LogitCalibrator):
     Parameters
     ----------
     prior_strength : float, default 2
-        Pseudo-rows of the prior, shared by the bins of a model.
+        The weight of the prior in rows, shared by the bins of a model.
     normalize : bool, default True
         Add 1e-9 p, which breaks ties, and divide by the row sum; False gives the averaged rates.
     progress : bool or callable, default False
@@ -56,7 +56,7 @@ class BayesianBinning(LogitCalibrator):
     >>> logits = [[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 2.0]] * 20
     >>> bbq = BayesianBinning().fit(logits, [0, 0, 1, 1] * 20)
     >>> bbq.predict_proba([[1.5, 0.0]]).round(2)
-    array([[0.98, 0.02]])
+    array([[0.92, 0.08]])
     """
 
     _gives = ColumnMap

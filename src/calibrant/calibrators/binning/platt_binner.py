@@ -32,10 +32,9 @@ BLOCK_ELEMENTS = 131_072  # classes are fitted together in blocks of this size
 
 
 class PlattBinner(LogitCalibrator):
-    """Each class' probability through its own sigmoid, then its bin's mean.
+    """Platt scaling, then binning, class by class. Does not preserve accuracy.
 
-    Does not preserve accuracy. (The name is that of the class ``PlattBinnerMarginalCalibrator`` of
-    the authors.)
+    ``PlattBinnerMarginalCalibrator`` in the authors' code.
 
     Parameters
     ----------

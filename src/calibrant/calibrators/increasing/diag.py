@@ -49,27 +49,28 @@ SLACK = 1e-7  # by how much rounding may lift the loss above that of temperature
 
 
 class DiagonalOrderPreserving(LogitCalibrator):
-    """softmax(m(z)), one increasing function m of a logit for all classes. Preserves accuracy.
+    """One increasing function m of all logits: softmax(m(z)). Preserves accuracy.
 
     The fit starts at temperature scaling, m(x) = x/T, minimises the NLL and never ends worse than
     it; where it finds nothing better it gives temperature scaling back and says so. Beyond the
     logits that it was fitted on, m goes on with the slope 1/T.
 
     The authors integrate anew for every logit, by a quadrature; here m is tabulated once, which is
-    thousands of times faster and differs by the error of their rule (see the docs).
+    thousands of times faster and differs by the error of their rule (see docs/diag.md).
 
     Parameters
     ----------
     hidden : sequence of int, default (10, 10)
         Widths of the hidden layers.
     quadrature : {"grid", "authors"}, default "grid"
-        "authors" is their Clenshaw-Curtis rule to the letter: slow, and order preserving only up
-        to that rule's error.
+        How m is computed: from a table, or by the authors' Clenshaw-Curtis rule to the letter,
+        which is slow and preserves the order only up to that rule's error.
     nodes : int, default 50
         The number of intervals of the authors' rule.
     penalty : float, default 1
-        Times half the sum of squares of the kernels (for standardised logits), as a number of
-        rows. 0 is the published method, and overfits a little.
+        What multiplies half the sum of squares of the network's kernels (for standardised
+        logits), beside the summed NLL of the rows. 0 is the published method, and overfits a
+        little.
     starts : int, default 4
         How many random starts make a short run, of which the best one goes on.
     max_iter : int, default 1000
@@ -87,7 +88,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
     formula_ : IncreasingTable or QuadratureMap
         m as a table on an even grid, or as the integrand's network with the authors' rule.
     temperature_ : float
-        Temperature scaling's.
+        The temperature from which the fit started.
 
     Notes
     -----
@@ -103,9 +104,9 @@ class DiagonalOrderPreserving(LogitCalibrator):
     --------
     >>> import calibrant
     >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
-    >>> diag = DiagonalOrderPreserving().fit(data.val_logits, data.val_labels)
-    >>> diag.transform([[0.0, 1.0]])[0, 0]
-    0.0
+    >>> diag = DiagonalOrderPreserving().fit(data.val_logits[:1000], data.val_labels[:1000])
+    >>> diag.fit_info_.after < diag.fit_info_.before
+    True
     """
 
     _gives = LogitMap
@@ -141,13 +142,13 @@ class DiagonalOrderPreserving(LogitCalibrator):
         quadrature: Literal["grid", "authors"] = "authors",
         **parameters: Any,
     ) -> Self:
-        """A fitted calibrator with the integrand of the published code, in its order and layout.
+        """Make a fitted calibrator from the network of the published code.
 
         Parameters
         ----------
         weights : sequence of arrays
-            weight (h1, 2), bias (h1,), .., weight (1, h), bias (1,). The second input is fixed to
-            0 there, so its weights do not matter.
+            weight (h1, 2), bias (h1,), .., weight (1, h), bias (1,), as that code keeps them. The
+            second input is fixed to 0 there, so its weights do not matter.
         span : tuple of two floats, default (-50, 50)
             The range of the grid's table.
         quadrature : {"grid", "authors"}, default "authors"
@@ -159,6 +160,11 @@ class DiagonalOrderPreserving(LogitCalibrator):
         -------
         Calibrator
             The calibrator, for any number of classes.
+
+        Raises
+        ------
+        ValueError
+            Where the shapes are not these.
         """
         arrays = _own_layout([np.asarray(part, np.float64) for part in weights])
         hidden = tuple(len(bias) for bias in arrays[1:-2:2])

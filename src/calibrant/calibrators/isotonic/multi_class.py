@@ -55,7 +55,7 @@ class MultiClassIsotonic(LogitCalibrator):
         return True
 
     def _check_parameters(self) -> None:
-        """Any will do."""
+        """All parameters are allowed."""
 
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         columns = ClassColumns.from_logits(data)

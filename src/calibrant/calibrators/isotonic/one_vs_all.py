@@ -69,19 +69,20 @@ class IsotonicOneVsAll(LogitCalibrator):
         return False
 
     def _check_parameters(self) -> None:
-        """Any will do."""
+        """All parameters are allowed."""
 
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         return _fit_columns(data, 1.0, self.normalize, type(self).__name__, self.progress)
 
 
 class IsotonicOneVsAllTS(LogitCalibrator):
-    """IROvA on temperature-scaled probabilities softmax(z / T). Does not preserve accuracy.
+    """Isotonic regression after temperature scaling, class by class. Does not preserve accuracy.
 
     Parameters
     ----------
     loss : {"brier", "nll", "mixed"}, default "brier"
-        What the temperature minimises; the authors' code takes the Brier score.
+        What the temperature minimises; the authors' code takes the Brier score, "mixed" is
+        Brier + 0.2 NLL.
     bounds : tuple of two floats, default (0.01, 10000)
         The smallest and the largest temperature allowed; ending at one is a warning.
     normalize : bool, default True
@@ -96,6 +97,10 @@ class IsotonicOneVsAllTS(LogitCalibrator):
     ----------
     temperature_ : float
         The fitted T.
+
+    Notes
+    -----
+    ``IsotonicOneVsAll`` of softmax(z / T).
 
     References
     ----------

@@ -21,11 +21,7 @@ from calibrant.profile import TemperatureProfile
 
 
 class EnsembleTemperatureScaling(ProfileCalibrator):
-    """w1 softmax(z / T) + w2 softmax(z) + w3 uniform. Preserves accuracy.
-
-    As the authors' code fits it: T minimises the Brier score alone, then the weights minimise it
-    with T held (a quadratic programme on the simplex, solved exactly here from the profile). The
-    uniform part covers the finite classes of a row.
+    """A mixture of softmax(z / T), softmax(z) and the uniform distribution. Preserves accuracy.
 
     Parameters
     ----------
@@ -41,6 +37,12 @@ class EnsembleTemperatureScaling(ProfileCalibrator):
     weights_ : array of shape (3,)
         The fitted w1, w2 and w3.
 
+    Notes
+    -----
+    The probabilities are w1 softmax(z / T) + w2 softmax(z) + w3 / C, C being the number of finite
+    logits of the row. As in the authors' code T minimises the Brier score alone, and then the
+    weights minimise it with T held: a quadratic programme on the simplex, solved exactly here.
+
     References
     ----------
     Zhang, Kailkhura and Han, "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty
@@ -50,7 +52,7 @@ class EnsembleTemperatureScaling(ProfileCalibrator):
     --------
     >>> ets = EnsembleTemperatureScaling().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
     >>> ets.weights_.round(2)
-    array([0.  , 0.39, 0.61])
+    array([0.  , 0.32, 0.68])
     """
 
     _gives = Mixture

@@ -9,14 +9,13 @@ from calibrant.calibrators.temperature._checks import check_adaptive
 from calibrant.formulas import LogEntropy, NetworkTemperature
 from calibrant.profile import TemperatureProfile
 
-SMALLEST_ENTROPY = 1e-6  # of log(classes): below it a row is certain, and its logarithm runs off
+SMALLEST_ENTROPY = 1e-6  # of log(classes): smaller ones count as this, for the logarithm's sake
 
 
 class EntropyTemperatureScaling(ProfileCalibrator):
-    """log T linear in the log of a prediction's entropy. Preserves accuracy.
+    """A temperature that depends on the entropy of the prediction. Preserves accuracy.
 
-    Two parameters, so it is robust with little data. The entropy is that of softmax(z) over the
-    logarithm of the number of finite classes.
+    Two parameters, so it is robust with little data.
 
     Parameters
     ----------
@@ -32,6 +31,11 @@ class EntropyTemperatureScaling(ProfileCalibrator):
         called as ``progress(done, total)``.
     input : {"logits", "probs"}, default "logits"
         What the scores are; probabilities are taken as log p minus its row mean.
+
+    Notes
+    -----
+    log T = log T0 + 3 tanh(r / 3), r = w log(h) + b, where h is the entropy of softmax(z) divided
+    by the logarithm of the number of finite logits, and T0 the best single temperature.
 
     References
     ----------

@@ -17,10 +17,10 @@ from calibrant.profile import TemperatureProfile
 
 
 class MarginTemperatureScaling(ProfileCalibrator):
-    """A temperature from the gap between a row's two largest logits. Preserves accuracy.
+    """A temperature that depends on the gap between the two largest logits. Preserves accuracy.
 
-    The input of SMART, fitted by the same losses and penalties as PTS here (its authors minimise a
-    soft-binned calibration error).
+    It reads what SMART reads. The networks are fitted by the losses and penalties of PTS; the
+    authors of SMART minimise a soft-binned calibration error.
 
     Parameters
     ----------
@@ -40,6 +40,11 @@ class MarginTemperatureScaling(ProfileCalibrator):
         called as ``progress(done, total)``.
     input : {"logits", "probs"}, default "logits"
         What the scores are; probabilities are taken as log p minus its row mean.
+
+    Notes
+    -----
+    T(z) = T0 exp(mean over networks of 3 tanh(r / 3)), r = network(gap), T0 being the best single
+    temperature.
 
     References
     ----------

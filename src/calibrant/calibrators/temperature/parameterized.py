@@ -86,7 +86,7 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
     @classmethod
     @final
     def from_weights(cls, weights: Sequence[Any], **parameters: Any) -> Self:
-        """A fitted calibrator with the weights of the published code.
+        """Make a fitted calibrator with the weights of the published code.
 
         Parameters
         ----------
@@ -99,6 +99,19 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
         -------
         Calibrator
             The calibrator, for any number of classes of at least k.
+
+        Raises
+        ------
+        ValueError
+            Where the shapes are not these, or a weight is not finite.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> weights = [np.zeros((10, 1)), np.array([2.0])]
+        >>> pts = ParameterizedTemperatureScaling.from_weights(weights)
+        >>> pts.temperature(np.zeros((1, 10)))
+        array([2.])
         """
         arrays = [np.asarray(part, np.float64) for part in weights]
         _check_weights(arrays)
@@ -194,9 +207,9 @@ class ParameterizedTemperatureScaling(NetworkCalibrator):
     hidden : sequence of int, default (5, 5)
         Widths of the hidden layers.
     top_k : int, default 10
-        How many of the largest logits a network reads; at most the number of classes.
+        How many of the largest logits the networks read; at most the number of classes.
     inputs : {"auto", "logits", "log-gaps"}, default "auto"
-        What a network reads of them: "logits" themselves, as in the paper, or "log-gaps": the
+        What the networks read of them: "logits" themselves, as in the paper, or "log-gaps": the
         largest logit and log(0.3 + gap / T) for its gaps to the others, T being the best single
         temperature. "auto": "log-gaps" for the default recipe (docs/pts-study.md has the
         evidence), "logits" for the paper's.
@@ -211,11 +224,11 @@ class ParameterizedTemperatureScaling(NetworkCalibrator):
     members : int, default 4
         How many networks the default recipe averages.
     learning_rate : float, default 5e-5
-        Of the paper's recipe.
+        The learning rate of the paper's recipe.
     batch_size : int, default 1000
-        Of the paper's recipe.
+        The batch size of the paper's recipe.
     steps : int, default 100000
-        Of the paper's recipe.
+        The number of steps of the paper's recipe.
     clip_logits : bool, default False
         Follow the authors' code to the letter: clip the logits themselves to +-100, not only the
         network's inputs. Larger logits then tie, and accuracy may be lost.
@@ -237,8 +250,8 @@ class ParameterizedTemperatureScaling(NetworkCalibrator):
 
     Notes
     -----
-    T(z) = T0 exp(mean over networks of R tanh(r / R)), r = network(inputs of z), R = 3; with the
-    paper's recipe T(z) = |r|.
+    T(z) = T0 exp(mean over networks of R tanh(r / R)), r = network(inputs of z), R = 3, T0 being
+    the best single temperature; with the paper's recipe T(z) = |r|.
 
     References
     ----------
@@ -249,7 +262,8 @@ class ParameterizedTemperatureScaling(NetworkCalibrator):
     --------
     >>> import calibrant
     >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
-    >>> pts = ParameterizedTemperatureScaling().fit(data.val_logits, data.val_labels)
+    >>> pts = ParameterizedTemperatureScaling()
+    >>> pts = pts.fit(data.val_logits[:500], data.val_labels[:500])
     >>> calibrant.metrics.ece(pts.predict_proba(data.test_logits), data.test_labels) < 0.02
     True
     """
@@ -264,13 +278,57 @@ class ParameterizedTemperatureScaling(NetworkCalibrator):
 
 
 class LinearPTS(NetworkCalibrator):
-    """PTS without the non-linear activations: log T linear in the logits. Preserves accuracy.
+    """PTS without the non-linear activations. Preserves accuracy.
 
-    The variant of Table 5 of the paper. The parameters are those of
-    ``ParameterizedTemperatureScaling``, but ``inputs="auto"`` is always "logits". The default
-    recipe fits the one linear layer to which any number of them collapses, so ``hidden`` and
-    ``members`` mean nothing there; the paper's recipe keeps its layers (91 stored parameters, 11
-    effective ones) and its absolute value.
+    The variant of Table 5 of the paper.
+
+    Parameters
+    ----------
+    recipe : {"auto", "paper"}, default "auto"
+        "auto" fits one linear layer on all rows at once, started at temperature scaling and pulled
+        towards it; "paper" is the published algorithm (Adam, 100,000 steps).
+    hidden : sequence of int, default (5, 5)
+        Widths of the hidden layers of the paper's recipe.
+    top_k : int, default 10
+        How many of the largest logits are read; at most the number of classes.
+    inputs : {"auto", "logits", "log-gaps"}, default "auto"
+        What is read of them, see ``ParameterizedTemperatureScaling``; "auto" is "logits".
+    loss : {"auto", "mixed", "nll", "brier"}, default "auto"
+        "mixed" is Brier + 0.2 NLL. "auto": "mixed" for the default recipe, "brier" for the
+        paper's.
+    penalty : float or "auto", default "auto"
+        The pull towards temperature scaling, see ``ParameterizedTemperatureScaling``.
+    members : int, default 4
+        Not used: one linear layer has one best fit.
+    learning_rate : float, default 5e-5
+        The learning rate of the paper's recipe.
+    batch_size : int, default 1000
+        The batch size of the paper's recipe.
+    steps : int, default 100000
+        The number of steps of the paper's recipe.
+    clip_logits : bool, default False
+        Clip the logits themselves to +-100, as the authors' code does.
+    random_state : int, numpy.random.Generator or None, default None
+        Where the fit starts; None is the seed 0, so that it can be repeated.
+    progress : bool or callable, default False
+        True shows a bar on standard error where a fit takes more than a second; a callable is
+        called as ``progress(done, total)``.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are; probabilities are taken as log p minus its row mean.
+
+    Attributes
+    ----------
+    weights_ : list of arrays
+        W1, b1, W2, b2, .., each with a leading axis over the networks, here of length 1.
+    fit_info_ : FitInfo
+        How the fit went; ``details`` holds, for the default recipe, the path of penalties with
+        their leave-one-out losses and the choice.
+
+    Notes
+    -----
+    log T(z) = log T0 + R tanh(r / R), r linear in the k largest logits, R = 3. The default recipe
+    fits the one linear layer to which any number of them collapses. The paper's recipe keeps its
+    layers (91 stored parameters, 11 effective ones): T(z) = |r|.
 
     References
     ----------

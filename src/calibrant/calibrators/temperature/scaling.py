@@ -19,12 +19,13 @@ from calibrant.profile import TemperatureProfile
 
 
 class TemperatureScaling(ProfileCalibrator):
-    """softmax(z / T) with one temperature for all rows. Preserves accuracy.
+    """One temperature for all rows: softmax(z / T). Preserves accuracy.
 
     Parameters
     ----------
     loss : {"nll", "brier", "mixed"}, default "nll"
-        What T minimises. The NLL is convex in 1/T: its minimiser is exact, by a bracketed root.
+        What T minimises; "mixed" is Brier + 0.2 NLL. The NLL is convex in 1/T: its minimiser is
+        exact, by a bracketed root.
     bounds : tuple of two floats, default (0.01, 10000)
         The smallest and the largest temperature allowed; ending at one is a warning.
     input : {"logits", "probs"}, default "logits"

@@ -12,7 +12,9 @@ from calibrant.profile import TemperatureProfile
 
 
 class Uncalibrated(ProfileCalibrator):
-    """softmax(z), as the classifier gives it ("Base" in the paper). Preserves accuracy.
+    """No calibration: softmax(z), as the classifier gives it. Preserves accuracy.
+
+    "Base" in the tables of the PTS paper.
 
     Parameters
     ----------
@@ -21,8 +23,8 @@ class Uncalibrated(ProfileCalibrator):
 
     Examples
     --------
-    >>> Uncalibrated().fit([[1.0, 0.0]], [0]).predict_proba([[0.0, 0.0]])
-    array([[0.5, 0.5]])
+    >>> Uncalibrated().fit([[2.0, 0.0]], [0]).predict_proba([[2.0, 0.0]]).round(3)
+    array([[0.881, 0.119]])
     """
 
     _gives = ConstantTemperature

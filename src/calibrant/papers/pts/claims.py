@@ -35,7 +35,7 @@ Found = tuple[str, str]  # the verdict and the numbers that show it
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim of the paper and what was found, a recipe."""
+    """A claim of the paper and what was found, for each recipe."""
 
     claim: str
     verdicts: dict[str, str]  # by method

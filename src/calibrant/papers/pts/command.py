@@ -107,7 +107,7 @@ def reproduce(
     ] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many; left out: 3.")] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; left out: one a core.")
+        int | None, typer.Option(min=1, help="Processes; left out: one per core.")
     ] = None,
 ) -> None:
     """Rebuild the tables and figures of the PTS paper; an interrupted run goes on where it was."""
@@ -139,8 +139,8 @@ def make_logits(
     network: Annotated[
         str,
         typer.Option(
-            help="lenet5, vgg19; on ImageNet resnet50, resnet152, densenet169, xception, "
-            "mobilenetv2."
+            help="lenet5, vgg19; on CIFAR-100 and ImageNet resnet50, resnet152, densenet169, "
+            "xception, mobilenetv2."
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("logits"),

@@ -1,4 +1,4 @@
-"""The paper's figures, one panel a network, as SVG and PNG."""
+"""The paper's figures, one panel per network, as SVG and PNG."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ Panel = Callable[[Any, Results, str], None]
 
 
 def _grid(results: Results, names: Sequence[str], panel: Panel) -> Any:
-    """One panel a set, and the legend in a place of its own."""
+    """One panel per set, and the legend in a place of its own."""
     columns = min(4, len(names))
     rows = -(-len(names) // columns)
     figure, axes = _pyplot().subplots(

@@ -21,7 +21,7 @@ RECIPES = ("pts-paper", "pts")  # of PTS: the published one and this library's d
 NON_PARAMETRIC = ("irova-raw", "irova-ts-raw", "irm-raw")
 RIVALS_BY_SIZE = (*NON_PARAMETRIC, "ts", "ets")  # table 4
 PART_METHODS = (*RIVALS_BY_SIZE, *RECIPES)
-# The published recipe takes half a minute a fit: fewer widths, and on MobileNetV2 only.
+# The published recipe takes half a minute per fit: fewer widths, and on MobileNetV2 only.
 PAPER_WIDTHS = (1, 2, 10, 20)
 
 

@@ -123,9 +123,9 @@ def _sections(
 ) -> list[page.Section]:
     whose = "" if real else STAND_IN_NOTE
     divisors = (
-        "The mean over sets of the ratio, a seed; the paper's numbers are the mean over its five "
-        "ImageNet networks with 12,500 validation rows. Both divisions are shown: by the ECE of "
-        "the published recipe (one seed below 100%) and by that of the default."
+        "The mean over sets of the ratio, for each seed; the paper's numbers are the mean over its "
+        "five ImageNet networks with 12,500 validation rows. Both divisions are shown: by the ECE "
+        "of the published recipe (one seed below 100%) and by that of the default."
     )
     pairs = (
         "Each pair has the same seeds. The published linear model is the network without its "

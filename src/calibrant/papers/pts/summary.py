@@ -56,7 +56,7 @@ class Table:
 
 
 class Results:
-    """The rows, to be asked for."""
+    """The rows of all experiments."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = list(rows)
@@ -137,7 +137,7 @@ def metric_table(
 def _column_means(
     results: Results, names: Sequence[str], metric: str, method: str
 ) -> tuple[float, ...]:
-    """The mean over the sets, a seed; only seeds that every set has."""
+    """The mean over the sets for each seed; only seeds that every set has."""
     by_set = [results.by_seed(name, method) for name in names]
     seeds = set.intersection(*(set(rows) for rows in by_set)) if by_set else set()
     return tuple(
@@ -174,7 +174,7 @@ def normalised_table(
 def _ratios(
     results: Results, group: Sequence[str], method: str, over: str, fraction: float
 ) -> tuple[float, ...]:
-    """The mean ratio over the sets, a seed that both methods have."""
+    """The mean ratio over the sets, for each seed that both methods have."""
     pairs = [
         (results.by_seed(name, method, fraction), results.by_seed(name, over, fraction))
         for name in group

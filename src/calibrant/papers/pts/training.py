@@ -301,7 +301,7 @@ class _Run:
 
 @dataclass
 class _Clock:
-    """How long a training took, earlier sittings counted in, and how long it may still take."""
+    """How long a training took, earlier runs included, and how long it may still take."""
 
     run: _Run
     recipe: Recipe
@@ -316,7 +316,7 @@ class _Clock:
         return now
 
     def seconds_left(self) -> float:
-        """At the pace of this sitting."""
+        """At the pace of this run."""
         pace = (time.monotonic() - self.began) / (self.run.epoch - self.first)
         return pace * (self.recipe.epochs - self.run.epoch)
 
