@@ -148,7 +148,8 @@ def test_weights_lie_beside_the_scores(tmp_path: Path) -> None:
     np.save(tmp_path / "y.npy", LABELS)
     data = read_scores(tmp_path / "z.npz", labels_path=tmp_path / "y.npy", weights_key="weight")
     np.testing.assert_array_equal(data.weights, LABELS)
-    refuse(tmp_path / "y.npy", "leave out the key 'w'", weights_key="w", kind="logits")
+    named = {"labels_path": tmp_path / "y.npy", "weights_key": "w", "kind": "logits"}
+    refuse(tmp_path / "y.npy", "leave out the key 'w'", **named)
 
 
 def test_labels_may_be_left_out(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from calibrant.cli._options import (
     IgnoreIndex,
     Input,
     LabelsKey,
-    Metrics,
     NBins,
     ScoresKey,
     WeightsKey,
@@ -37,7 +36,14 @@ def compare(
         str | None,
         typer.Option(metavar="NAMES", help="Acronyms, separated by commas; left out: all."),
     ] = None,
-    metrics: Metrics = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Separated by commas, as in `calibrant evaluate --help`; left out: accuracy, ece, "
+            "classwise_ece, brier, nll.",
+        ),
+    ] = None,
     n_bins: NBins = None,
     kind: Input = None,
     val_labels: Annotated[

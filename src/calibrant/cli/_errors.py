@@ -122,7 +122,8 @@ _FLAGS = {
     "scores_key": "--scores-key",
     "weights_key": "--weights-key",
 }
-_APART = r"""[\w./'"-]"""  # a name beside one of these is part of a path, or a quotation
+# A name that touches one of these is part of a path, or a quotation.
+_ALONE, _ENDS = r"""(?<![\w./'"-])""", r"""(?![\w/'"-]|\.\w)"""
 _VALUE = r"""(?P<quote>["']?)(?P<value>-?\w+(?:[.-]\w+)*)(?P=quote)"""
 
 
@@ -136,8 +137,8 @@ def in_flags(message: str, command: Any) -> str:
     names = sorted({*_FLAGS, *parameters}, key=len, reverse=True)
     unmistakable = [name for name in names if "_" in name]
     pattern = (
-        rf"(?<!{_APART})(?P<set>{'|'.join(names)})={_VALUE}"
-        rf"|(?<!{_APART})(?P<named>{'|'.join(unmistakable)})(?!\.?{_APART})"
+        rf"{_ALONE}(?P<set>{'|'.join(names)})={_VALUE}"
+        rf"|{_ALONE}(?P<named>{'|'.join(unmistakable)}){_ENDS}"
         rf"|^(?P<ruled>{'|'.join(names)})(?= must )"
     )
     flags = {flag for parameter in command.params for flag in parameter.opts}
@@ -147,7 +148,7 @@ def in_flags(message: str, command: Any) -> str:
         found = _flag(name, flags, name in parameters)
         if match["value"] is None:
             return found
-        return f"{found}{'=' if found.endswith(name) else ' '}{match['value']}"
+        return f"{found}{'=' if '--param' in found else ' '}{match['value']}"
 
     return re.sub(pattern, flag, message)
 

@@ -16,7 +16,6 @@ from calibrant.cli._options import (
     Input,
     LabelsFile,
     LabelsKey,
-    Metrics,
     NBins,
     ScoresKey,
     WeightsKey,
@@ -45,7 +44,14 @@ def evaluate(
         Path | None,
         typer.Option(metavar="FILE", help="Judge its probabilities beside the scores'."),
     ] = None,
-    metrics: Metrics = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Separated by commas: accuracy, nll, brier, ece, rms_ece, mce, adaptive_ece, "
+            "debiased_ece, classwise_ece, smooth_ece, kde_ece; left out: all.",
+        ),
+    ] = None,
     n_bins: NBins = None,
     n_resamples: Annotated[
         int | None,

@@ -42,14 +42,6 @@ IgnoreIndex = Annotated[
     int | None, typer.Option(metavar="INT", help="Rows with this label are left out.")
 ]
 NBins = Annotated[int | None, typer.Option(min=1, help="Bins of the metrics; left out: 15.")]
-Metrics = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Separated by commas: accuracy, nll, brier, ece, rms_ece, mce, adaptive_ece, "
-        "debiased_ece, classwise_ece, smooth_ece, kde_ece.",
-    ),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 

@@ -16,7 +16,8 @@ def print_table(table: Table) -> None:
     from rich.console import Console
 
     console = Console()
-    console.width = max(console.width, console.measure(table).minimum)
+    unlimited = console.options.update(max_width=10_000)
+    console.width = max(console.width, console.measure(table, options=unlimited).minimum)
     console.print(table)
 
 
@@ -52,7 +53,8 @@ def metric_table(
         columns["Fit (ms)"] = [f"{milliseconds:.1f}" for milliseconds in fit_ms]
     table.add_column("")
     for heading, cells in columns.items():
-        table.add_column(heading, justify="right", min_width=max(map(len, cells)))
+        widest = max(map(len, [*cells, *heading.split()]))
+        table.add_column(heading, justify="right", min_width=widest)
     for row in zip(judged, *columns.values(), strict=True):
         table.add_row(*(f"[bold green]{cell}[/]" if "*" in cell else cell for cell in row))
     return table
