@@ -46,8 +46,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 
 
 def listed(text: str | None) -> list[str] | None:
-    """Names that were separated by commas; None where there were none."""
-    return None if text is None else [name.strip() for name in text.split(",")]
+    """Names that were separated by commas, each of them once; None where there were none."""
+    return None if text is None else list(dict.fromkeys(map(str.strip, text.split(","))))
 
 
 def given(**options: Any) -> dict[str, Any]:

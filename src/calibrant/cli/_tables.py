@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_table(table: Table) -> None:
-    """Print a table, fitted to the width of the terminal as far as its numbers stay whole."""
+    """Print a table, fitted to the width of the terminal as far as its columns allow."""
     from rich.console import Console
 
     console = Console()
@@ -37,13 +37,16 @@ def metric_table(
 
     names = list(next(iter(judged.values())))
     mark = "; * the best of its column" if len(judged) > 1 else ""
+    caption = f"Metrics: {unit_note(names)}; {counted(n_bins, 'bin')}{mark}."
     table = Table(
         title=escape(title),  # a file's name may hold [brackets]
         title_justify="left",
-        caption=f"Metrics: {unit_note(names)}; {counted(n_bins, 'bin')}{mark}.",
+        caption=caption,
         caption_justify="left",
         box=box.SIMPLE_HEAD,
-        min_width=64,
+        min_width=max(len(title), len(caption)) + 1,
+        collapse_padding=True,
+        pad_edge=False,
     )
     columns = {
         METRICS[name].heading: marked_column(METRICS[name], [row[name] for row in judged.values()])
@@ -53,8 +56,8 @@ def metric_table(
         columns["Fit (ms)"] = [f"{milliseconds:.1f}" for milliseconds in fit_ms]
     table.add_column("")
     for heading, cells in columns.items():
-        widest = max(map(len, [*cells, *heading.split()]))
-        table.add_column(heading, justify="right", min_width=widest)
+        widest = max(map(len, [heading, *cells]))
+        table.add_column(heading, justify="right", min_width=widest, no_wrap=True)
     for row in zip(judged, *columns.values(), strict=True):
         table.add_row(*(f"[bold green]{cell}[/]" if "*" in cell else cell for cell in row))
     return table
