@@ -586,10 +586,11 @@ def test_a_closed_pipe_is_quiet(option: str) -> None:
 
 
 def test_compare_shows_methods_side_by_side(folder: Path) -> None:
-    text = succeed("compare", "val.npz", "val.npz", "--methods", "base,ts,irm")
+    text = succeed("compare", "val.npz", "val.npz", "--methods", "base,ts,irm,ts")
     assert all(
         word in text for word in ("base", "ts", "irm", "Classwise", "Fit (ms)", "all but the NLL")
     )
+    assert text.count("\n ts ") == 1
     document = as_json("compare", "val.npz", "val.npz", "--methods", "base,ts")
     assert [entry["method"] for entry in document["methods"]] == ["base", "ts"]
     assert document["methods"][1]["nll"] < document["methods"][0]["nll"]
