@@ -1,16 +1,23 @@
-"""Runs the command line inside the test's process."""
+"""Runs the command line inside the test's process, or as a program of its own."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from typer.testing import CliRunner, Result
 
+import calibrant
 from calibrant import cli
 
 PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
+SOURCE = Path(calibrant.__file__).parents[1]  # a program must run the copy that is tested here
 
 
 def run(*args: Any) -> Result:
@@ -35,3 +42,31 @@ def refuse(*args: Any) -> str:
     assert result.stdout == ""
     assert re.fullmatch(r"error: [^\n]+\n", result.stderr), result.stderr
     return result.stderr
+
+
+def python(code: str, *args: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter with this copy of the package."""
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.run(
+        [sys.executable, "-c", code, *args], text=True, env=environment, timeout=120, **options
+    )
+
+
+def program(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The command line as a program."""
+    return python("from calibrant.cli import main; main()", *args, **options)
+
+
+def sample(rows: int, classes: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Overconfident logits and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, rows)
+    logits = rng.normal(size=(rows, classes)) * 3.0
+    logits[np.arange(rows), labels] += 3.0
+    return logits, labels
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    weight = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return weight / weight.sum(axis=1, keepdims=True)

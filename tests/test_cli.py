@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
+import dataclasses
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,35 +14,29 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.calibrators import REGISTRY
+from calibrant.calibrators import REGISTRY, FitInfo
+from calibrant.comparison import DEFAULT_METRICS
+from calibrant.formulas.temperature import ConstantTemperature
+from calibrant.metrics import METRICS
 from calibrant.scorefiles import read_scores
-from cli_support import as_json, refuse, run, succeed
+from cli_support import as_json, program, python, refuse, run, sample, softmax, succeed
 
 COMMANDS = [
     *("fit", "apply", "evaluate", "compare", "export", "attach", "demo", "methods", "reproduce")
 ]
-MAIN = [sys.executable, "-c", "from calibrant.cli import main; main()"]
-METRICS = ["accuracy", "ece", "brier", "nll"]
+SHOWN = ["accuracy", "ece", "brier", "nll"]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with overconfident logits in val.npz and a fitted ts.safetensors."""
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(1)
-    labels = rng.integers(0, 4, 300)
-    logits = rng.normal(size=(300, 4)) * 3.0
-    logits[np.arange(300), labels] += 3.0
+    logits, labels = sample(300, 4)
     np.savez("val.npz", logits=logits, labels=labels)
     np.save("logits.npy", logits)
     np.save("labels.npy", labels)
     calibrant.save(calibrant.TS().fit(logits, labels), "ts.safetensors")
     return tmp_path
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    weight = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return weight / weight.sum(axis=1, keepdims=True)
 
 
 # --- help and version -------------------------------------------------------------------------
@@ -63,14 +56,52 @@ def test_help_has_examples(command: str) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def words_of_help(command: str) -> str:
+    """The help without its frames, as one line."""
+    return " ".join(re.sub(r"[\u2500-\u257f]", " ", succeed(command, "--help")).split())
+
+
 def test_version() -> None:
     assert succeed("--version") == f"calibrant {calibrant.__version__}\n"
 
 
+LOADED = """
+import sys
+from calibrant.cli import main
+try:
+    main()
+except SystemExit as end:
+    print(end.code, *sorted(sys.modules), file=sys.stderr)
+"""
+
+
+def loaded(*args: str) -> set[str]:
+    """The modules that a command line loads."""
+    code, *modules = python(LOADED, *args).stderr.split()
+    assert code == "0"
+    return set(modules)
+
+
 def test_help_loads_nothing_heavy() -> None:
-    code = "import sys, calibrant.cli; print([m for m in ('numpy', 'scipy', 'torch', 'sklearn')"
-    code += " if m in sys.modules])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+    modules = loaded("--help")
+    assert not modules & {"numpy", "scipy", "scipy.stats", "sklearn", "torch", "onnx"}
+    assert not {name for name in modules if name.startswith("calibrant.papers")}
+
+
+def test_commands_load_no_papers(folder: Path) -> None:
+    modules = loaded("fit", "val.npz", "-o", "out.safetensors", "--method", "ts")
+    assert not {name for name in modules if name.startswith("calibrant.papers")}
+    assert not modules & {"torch", "onnx"}
+
+
+def test_reproduce_is_listed_by_its_own_help() -> None:
+    from calibrant.papers.pts.command import reproduce
+
+    own = (reproduce.__doc__ or "").split()
+    listed = succeed("--help").partition(" reproduce ")[2].partition("\u2570")[0]
+    assert listed.replace("\u2502", " ").split() == own
+    assert " ".join(own) in words_of_help("reproduce")
+    assert "Usage: calibrant reproduce logits" in succeed("reproduce", "logits", "--help")
 
 
 # --- fit --------------------------------------------------------------------------------------
@@ -82,10 +113,11 @@ def test_fit_saves_what_the_library_fits(folder: Path) -> None:
     saved = calibrant.load("out.safetensors")
     assert isinstance(saved, calibrant.TS)
     assert saved.temperature_ == expected.temperature_
+    assert saved.get_params() == expected.get_params()
     assert "ts (TemperatureScaling)" in text
     assert "300 rows, 4 classes, logits" in text
-    before, after = (expected.fit_info_[f"loss_{when}"] for when in ("before", "after"))
-    assert f"nll {before:.5f} -> {after:.5f}" in text
+    before, after = expected.fit_info_.before, expected.fit_info_.after
+    assert f"loss    nll {before:.5f} -> {after:.5f} on these rows" in text
     assert re.search(r"^time +\d+\.\d\d s$", text, re.MULTILINE)
     assert "file    out.safetensors" in text
 
@@ -93,8 +125,8 @@ def test_fit_saves_what_the_library_fits(folder: Path) -> None:
 def test_fit_json(folder: Path) -> None:
     answer = as_json("fit", "val.npz", "-o", "out.safetensors", "--method", "ets")
     saved = calibrant.load("out.safetensors")
-    assert answer["fit_info"] == saved.fit_info_
-    assert answer["seconds"] > 0.0
+    assert FitInfo(**answer["fit_info"]) == saved.fit_info_
+    assert answer["seconds"] == answer["fit_info"]["seconds"] > 0.0
     del answer["fit_info"], answer["seconds"]
     assert answer == {
         "method": "ets",
@@ -106,18 +138,62 @@ def test_fit_json(folder: Path) -> None:
     }
 
 
+def fitted_with(*params: str, method: str = "pts") -> dict[str, Any]:
+    """The parameters of a method that was fitted with these words."""
+    options = [word for param in params for word in ("--param", param)]
+    succeed("fit", "val.npz", "-o", "out.safetensors", "--method", method, *options)
+    return calibrant.load("out.safetensors").get_params()
+
+
 def test_fit_parameters_and_seed(folder: Path) -> None:
     """JSON where it is JSON (numbers, lists), else a string; the library's defaults elsewhere."""
     params = ["recipe=paper", "steps=3", "hidden=[4]", "learning_rate=1e-3"]
     options = [word for param in params for word in ("--param", param)]
-    succeed("fit", "val.npz", "-o", "out.safetensors", "--seed", "7", *options)
+    succeed("fit", "val.npz", "-o", "out.safetensors", "--random-state", "7", *options)
     given = {"recipe": "paper", "steps": 3, "hidden": (4,), "learning_rate": 1e-3}
     expected = calibrant.PTS(random_state=7, **given).get_params()
     assert calibrant.load("out.safetensors").get_params() == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "value"), [("8,4", (8, 4)), ("[8, 4]", (8, 4)), ("8, 4", (8, 4)), ("8", (8,))]
+)
+def test_fit_parameters_of_several_numbers(folder: Path, text: str, value: Any) -> None:
+    assert fitted_with(f"hidden={text}", "penalty=1.0", "members=1")["hidden"] == value
+
+
+def test_fit_parameters_of_one_value(folder: Path) -> None:
+    assert fitted_with("bounds=0.05,5", "loss=brier", method="ts")["bounds"] == (0.05, 5)
+    assert fitted_with('loss="brier"', method="ts")["loss"] == "brier"
+    for text in ("false", "False"):
+        assert fitted_with(f"normalize={text}", method="irova")["normalize"] is False
+    assert fitted_with("members=1", "penalty=2")["penalty"] == 2
+
+
+def test_fit_takes_weights(folder: Path) -> None:
+    logits, labels = np.load("logits.npy"), np.load("labels.npy")
+    weight = np.random.default_rng(0).uniform(size=300)
+    np.savez("w.npz", logits=logits, labels=labels, importance=weight)
+    options = ["--method", "ts", "--weights-key", "importance"]
+    succeed("fit", "w.npz", "-o", "out.safetensors", *options)
+    expected = calibrant.TS().fit(logits, labels, sample_weight=weight)
+    assert calibrant.load("out.safetensors").temperature_ == expected.temperature_
+
+
+def test_fit_leaves_ignored_rows_out(folder: Path) -> None:
+    logits, labels = np.load("logits.npy"), np.load("labels.npy")
+    np.savez("x.npz", logits=logits, labels=np.where(np.arange(300) < 100, -100, labels))
+    options = ["-o", "out.safetensors", "--method", "ts"]
+    assert as_json("fit", "x.npz", *options, "--ignore-index", "-100")["rows"] == 200
+    expected = calibrant.TS().fit(logits[100:], labels[100:])
+    assert calibrant.load("out.safetensors").temperature_ == expected.temperature_
+    np.save("few.npy", np.full(200, -100))
+    options += ["--labels", "few.npy", "--ignore-index", "-100"]
+    assert "labels and scores must have the same rows" in refuse("fit", "val.npz", *options)
+
+
 def test_fit_takes_a_seed_where_nothing_is_random(folder: Path) -> None:
-    succeed("fit", "val.npz", "-o", "out.safetensors", "--method", "ts", "--seed", "7")
+    succeed("fit", "val.npz", "-o", "out.safetensors", "--method", "ts", "--random-state", "7")
 
 
 def test_fit_on_probabilities_keeps_their_kind(folder: Path) -> None:
@@ -149,13 +225,14 @@ def test_fit_warns_in_one_line(folder: Path) -> None:
 
 
 def test_fit_tells_where_it_did_not_converge(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop_early(self: calibrant.Uncalibrated, profile: Any) -> None:
-        self.fit_info_ = {"converged": False, "message": "stopped after 60 iterations"}
+    def stop_early(self: calibrant.Uncalibrated, profile: Any) -> Any:
+        return ConstantTemperature(1.0), FitInfo(False, "stopped after 60 iterations")
 
     monkeypatch.setattr(calibrant.Uncalibrated, "_fit_profile", stop_early)
-    text = succeed("fit", "val.npz", "-o", "out.safetensors", "--method", "base")
-    assert "note    not converged: stopped after 60 iterations" in text
-    assert "loss" not in text
+    result = run("fit", "val.npz", "-o", "out.safetensors", "--method", "base")
+    assert "note    not converged: stopped after 60 iterations" in result.stdout
+    assert "loss" not in result.stdout
+    assert result.stderr == "warning: Uncalibrated: stopped after 60 iterations\n"
 
 
 @pytest.mark.parametrize(
@@ -165,18 +242,23 @@ def test_fit_tells_where_it_did_not_converge(folder: Path, monkeypatch: pytest.M
         (["val.npz", "--param", "foo=1"], "pts has no parameter 'foo'; it has"),
         (["val.npz", "--param", "foo=1", "--method", "base"], "parameter 'foo'; it has none"),
         (["val.npz", "--param", "steps"], "--param must be name=value, got 'steps'"),
+        (["val.npz", "--param", "progress=true"], "pts has no parameter 'progress'"),
         (["val.npz", "--param", "input=probs"], "say what the scores are with --input"),
-        (["val.npz", "--param", "random_state=1", "--seed", "2"], "say the seed once"),
-        (["val.npz", "--param", "recipe=fast"], "recipe must be 'auto' or 'paper', got 'fast'"),
-        (["val.npz", "--seed", "-1"], "Invalid value for '--seed'"),
+        (["val.npz", "--param", "random_state=1", "--random-state", "2"], "say the seed once"),
+        (
+            ["val.npz", "--param", "recipe=fast"],
+            "--param recipe must be one of 'auto', 'paper', got 'fast'",
+        ),
+        (["val.npz", "--random-state", "-1"], "Invalid value for '--random-state'"),
         (["val.npz", "--input", "scores"], "Invalid value for '--input'"),
         (["val.npz", "--scores-key", "z"], "val.npz has no 'z'; it has logits, labels"),
+        (["val.npz", "--weights-key", "w"], "val.npz has no 'w'; it has logits, labels"),
         (["val.npz", "--nope"], "--nope"),
         ([], "Missing argument"),
         (["none.npz"], "none.npz does not exist"),
         (["val.txt"], "must end in one of"),
-        (["logits.npy"], "logits.npy may be logits or probs"),
-        (["logits.npy", "--input", "logits"], "name a file with --labels"),
+        (["logits.npy"], "logits.npy may be logits or probs: say --input logits or --input"),
+        (["logits.npy", "--input", "logits"], "say where its labels are with --labels"),
         (["labels.npy", "--input", "logits", "--labels", "logits.npy"], "one-hot labels must"),
         (["val.npz", "--input", "probs"], "probs must be probabilities in [0, 1], got"),
     ],
@@ -241,11 +323,11 @@ def test_apply_takes_the_kind_from_the_calibrator(folder: Path) -> None:
     np.save("probs.npy", probs)
     succeed("apply", "p.safetensors", "probs.npy", "-o", "out.npz")
     line = refuse("apply", "p.safetensors", "val.npz", "-o", "out2.npz")
-    assert "p.safetensors takes probs, but val.npz has logits" in line
+    assert "the calibrator takes probs, but val.npz has logits" in line
     np.savez("misnamed.npz", logits=probs)
     succeed("apply", "p.safetensors", "misnamed.npz", "-o", "out3.npz", "--input", "probs")
     line = refuse("apply", "ts.safetensors", "probs.npy", "-o", "out2.npz", "--input", "probs")
-    assert "ts.safetensors takes logits, but probs.npy has probs" in line
+    assert "the calibrator takes logits, but probs.npy has probs" in line
 
 
 @pytest.mark.parametrize(
@@ -257,13 +339,15 @@ def test_apply_takes_the_kind_from_the_calibrator(folder: Path) -> None:
         (["ts.safetensors", "logits.npy", "-o", "o.npy", "--temperature"], "holds one array"),
         (["ets.safetensors", "val.npz", "-o", "o.npz", "--temperature"], "has none for each row"),
         (["none.safetensors", "val.npz", "-o", "out.npz"], "there is no file none.safetensors"),
+        (["meter.safetensors", "val.npz", "-o", "out.npz"], "a CalibrationMeter, not a calibrator"),
         (["val.npz", "val.npz", "-o", "out.npz"], "val.npz is not a whole safetensors file"),
-        (["ts.safetensors", "ets.safetensors", "-o", "out.npz"], "it has weights_"),
+        (["ts.safetensors", "ets.safetensors", "-o", "out.npz"], "it has formula"),
     ],
 )
 def test_apply_refuses(folder: Path, args: list[str], message: str) -> None:
     ets = calibrant.ETS().fit(np.load("logits.npy"), np.load("labels.npy"))
     calibrant.save(ets, "ets.safetensors")
+    calibrant.save(calibrant.CalibrationMeter(), "meter.safetensors")
     assert message in refuse("apply", *args)
 
 
@@ -271,11 +355,11 @@ def test_apply_refuses(folder: Path, args: list[str], message: str) -> None:
 
 
 def test_evaluate_json_has_the_librarys_values(folder: Path) -> None:
-    answer = as_json("evaluate", "val.npz", "--calibrator", "ts.safetensors", "--bins", "7")
+    answer = as_json("evaluate", "val.npz", "--calibrator", "ts.safetensors", "--n-bins", "7")
     logits, labels = np.load("logits.npy"), np.load("labels.npy")
     calibrated = calibrant.load("ts.safetensors").predict_proba(logits)
     for name, probs in {"scores": softmax(logits), "calibrated": calibrated}.items():
-        assert answer[name]["ece"] == pytest.approx(calibrant.metrics.ece(probs, labels, bins=7))
+        assert answer[name]["ece"] == pytest.approx(calibrant.metrics.ece(probs, labels, n_bins=7))
         for metric in ("accuracy", "brier", "nll"):
             value = getattr(calibrant.metrics, metric)(probs, labels)
             assert answer[name][metric] == pytest.approx(value)
@@ -284,10 +368,67 @@ def test_evaluate_json_has_the_librarys_values(folder: Path) -> None:
 
 
 def test_evaluate_takes_the_librarys_bins(folder: Path) -> None:
-    default = inspect.signature(calibrant.metrics.ece).parameters["bins"].default
     answer = as_json("evaluate", "val.npz")
-    assert answer["bins"] == default
+    assert answer["bins"] == calibrant.CalibrationMeter().n_bins
+    assert f"left out: {answer['bins']}" in words_of_help("evaluate")
     assert "calibrated" not in answer
+
+
+@pytest.mark.parametrize("files", [["val.npz"], ["val.npz", "val.npz"]])
+def test_evaluate_some_metrics(folder: Path, files: list[str]) -> None:
+    options = [*files, "--calibrator", "ts.safetensors", "--metrics", "mce, nll"]
+    answer = as_json("evaluate", *options)
+    assert list(answer["scores"]) == list(answer["calibrated"]) == ["mce", "nll"]
+    text = succeed("evaluate", *options)
+    assert "MCE" in text
+    assert "ECE" not in text
+    assert f"{answer['calibrated']['nll']:.4f}" in text
+    assert "all but the NLL times 100" in text
+    assert "metric must be one of accuracy" in refuse("evaluate", *files, "--metrics", "mce,x")
+
+
+def test_all_metrics_are_named_by_the_help_and_fit_into_a_table(folder: Path) -> None:
+    assert ", ".join(METRICS) in words_of_help("evaluate")
+    assert ", ".join(DEFAULT_METRICS) in words_of_help("compare")
+    options = ["--methods", "base,ts", "--metrics", ",".join(METRICS)]
+    text = succeed("compare", "val.npz", "val.npz", *options)
+    assert all(metric.heading in text for metric in METRICS.values())
+    (row,) = [line for line in text.splitlines() if line.split()[:1] == ["ts"]]
+    assert len(re.findall(r"\d+\.\d+", row)) == len(METRICS) + 1
+
+
+def test_evaluate_needs_all_rows_for_some_metrics(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = dataclasses.replace(METRICS["ece"], name="whole", merging=None)
+    monkeypatch.setitem(METRICS, "whole", whole)
+    assert "whole" in as_json("evaluate", "val.npz", "--metrics", "whole")["scores"]
+    line = refuse("evaluate", "val.npz", "val.npz", "--metrics", "whole")
+    assert "whole needs all rows at once" in line
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_evaluate_takes_weights_and_leaves_ignored_rows_out(folder: Path, times: int) -> None:
+    logits, labels = np.load("logits.npy"), np.load("labels.npy")
+    weight = np.random.default_rng(0).uniform(size=300)
+    ignored = np.where(np.arange(300) < 100, -100, labels)
+    np.savez("x.npz", logits=logits, labels=ignored, w=weight)
+    options = ["--weights-key", "w", "--ignore-index", "-100", "--calibrator", "ts.safetensors"]
+    answer = as_json("evaluate", *["x.npz"] * times, *options)
+    assert answer["rows"] == 200 * times
+    probs, weights = softmax(logits)[100:], {"sample_weight": weight[100:]}
+    for name in ("accuracy", "ece", "nll"):
+        expected = getattr(calibrant.metrics, name)(probs, labels[100:], **weights)
+        assert answer["scores"][name] == pytest.approx(expected)
+
+
+def test_a_calibrator_is_loaded_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads, load = [], calibrant.io.load_calibrator
+    monkeypatch.setattr(
+        "calibrant.io.load_calibrator", lambda path: loads.append(path) or load(path)
+    )
+    succeed("evaluate", "val.npz", "val.npz", "val.npz", "--calibrator", "ts.safetensors")
+    assert len(loads) == 1
 
 
 def test_evaluate_prints_times_100_and_marks_the_best(folder: Path) -> None:
@@ -296,7 +437,8 @@ def test_evaluate_prints_times_100_and_marks_the_best(folder: Path) -> None:
     calibrated = next(line for line in text.splitlines() if line.strip().startswith("calibrated"))
     assert f"* {100 * answer['calibrated']['ece']:.2f}" in calibrated
     assert calibrated.split()[1] == f"{100 * answer['calibrated']['accuracy']:.2f}"  # a tie
-    assert "times 100" in text
+    assert f"* {answer['calibrated']['nll']:.4f}" in calibrated
+    assert "Metrics: all but the NLL times 100; 15 bins; * the best of its column." in text
     assert "*" not in succeed("evaluate", "val.npz")
 
 
@@ -320,7 +462,7 @@ def test_evaluate_json_has_no_infinity(folder: Path) -> None:
 
 
 def test_evaluate_refuses(folder: Path) -> None:
-    assert "Invalid value for '--bins'" in refuse("evaluate", "val.npz", "--bins", "0")
+    assert "Invalid value for '--n-bins'" in refuse("evaluate", "val.npz", "--n-bins", "0")
     np.savez("x.npz", logits=np.load("logits.npy"))
     assert "has no labels (label, labels); it has logits" in refuse("evaluate", "x.npz")
     assert "there is no file no" in refuse("evaluate", "val.npz", "--calibrator", "no")
@@ -335,7 +477,7 @@ def test_demo_json_shows_that_calibration_helps() -> None:
     methods = answer["methods"]
     assert list(methods) == ["Uncalibrated", "TS", "ETS", "PTS"]
     for values in methods.values():
-        assert set(values) == {*METRICS, "fit_ms"}
+        assert set(values) == {*SHOWN, "fit_ms"}
         assert values["accuracy"] == methods["Uncalibrated"]["accuracy"]
     for name in ("TS", "ETS", "PTS"):
         assert methods[name]["ece"] < 0.5 * methods["Uncalibrated"]["ece"]
@@ -348,8 +490,9 @@ def test_demo_prints_a_table_and_the_next_step(monkeypatch: pytest.MonkeyPatch) 
     text = succeed("demo")
     for heading in ("Accuracy", "ECE", "Brier", "NLL", "Fit (ms)", "Uncalibrated", "TS"):
         assert heading in text
-    assert "fitted on 5000, judged on 10000 rows" in text
-    assert "times 100" in text
+    assert "fitted on 5,000, judged on 10,000 rows" in text
+    assert "all but the NLL times 100; 15 bins" in text
+    assert re.search(r"\* 0\.\d{4} ", text)
     assert len(re.findall(r"\* \d", text)) == 3  # accuracy is a tie
     assert text.rstrip().endswith("calibrant fit val.npz -o pts.safetensors")
     assert max(map(len, text.splitlines())) <= 80
@@ -364,11 +507,14 @@ def test_methods_are_the_registry() -> None:
     assert [entry["method"] for entry in entries] == list(REGISTRY)
     for entry, cls in zip(entries, REGISTRY.values(), strict=True):
         assert entry["class"] == cls.__name__
-        assert entry["preserves_accuracy"] is cls.accuracy_preserving
+        assert entry["preserves_accuracy"] is cls().accuracy_preserving
+        assert entry["two_classes_only"] is cls.two_classes_only
         assert (cls.__doc__ or "").startswith(entry["summary"])
         assert entry["summary"]
     text = succeed("methods")
     assert all(cls.__name__ in text for cls in REGISTRY.values())
+    assert "PlattScaling (two classes only)" in text
+    assert text.count("(two classes only)") == 2
 
 
 # --- how it ends ------------------------------------------------------------------------------
@@ -386,14 +532,14 @@ def fail_with(error: BaseException) -> Any:
 
 
 def test_unexpected_errors_keep_their_trace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calibrant.cli._evaluate.judge", fail_with(RuntimeError("a bug")))
+    monkeypatch.setattr("calibrant.evaluation.evaluate", fail_with(RuntimeError("a bug")))
     assert isinstance(run("evaluate", "val.npz").exception, RuntimeError)
 
 
 def test_a_value_error_of_another_package_keeps_its_trace(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibrant.cli._evaluate.judge", lambda *args: json.loads("{"))
+    monkeypatch.setattr("calibrant.evaluation.evaluate", lambda *args, **options: json.loads("{"))
     result = run("evaluate", "val.npz")
     assert isinstance(result.exception, json.JSONDecodeError)
     assert "error:" not in result.stderr
@@ -419,12 +565,10 @@ def test_an_interrupt_is_quiet(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_as_a_program(folder: Path) -> None:
-    command = [*MAIN, "fit", "val.npz", "-o", "out.safetensors", "--method", "ts", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = program("fit", "val.npz", "-o", "out.safetensors", "--method", "ts", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["rows"] == 300
-    assert done.stderr == ""
-    command = [*MAIN, "apply", "ts.safetensors", "val.npz", "-o", "nowhere/out.npz"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = program("apply", "ts.safetensors", "val.npz", "-o", "nowhere/out.npz")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: there is no folder nowhere to write out.npz to\n"
 
@@ -433,7 +577,7 @@ def test_as_a_program(folder: Path) -> None:
 def test_a_closed_pipe_is_quiet(option: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*MAIN, option], stdout=writer, stderr=subprocess.PIPE, text=True)
+    done = program(option, stdout=writer)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, "")
 
@@ -442,16 +586,66 @@ def test_a_closed_pipe_is_quiet(option: str) -> None:
 
 
 def test_compare_shows_methods_side_by_side(folder: Path) -> None:
-    text = succeed("compare", "val.npz", "val.npz", "--methods", "base,ts,irm")
-    assert all(word in text for word in ("base", "ts", "irm", "Classwise", "Fit (ms)"))
+    text = succeed("compare", "val.npz", "val.npz", "--methods", "base,ts,irm,ts")
+    assert all(
+        word in text for word in ("base", "ts", "irm", "Classwise", "Fit (ms)", "all but the NLL")
+    )
+    assert text.count("\n ts ") == 1
     document = as_json("compare", "val.npz", "val.npz", "--methods", "base,ts")
     assert [entry["method"] for entry in document["methods"]] == ["base", "ts"]
     assert document["methods"][1]["nll"] < document["methods"][0]["nll"]
 
 
 def test_compare_takes_all_methods_that_fit_the_number_of_classes(folder: Path) -> None:
-    names = [entry["method"] for entry in as_json("compare", "val.npz", "val.npz")["methods"]]
+    text = succeed("compare", "val.npz", "val.npz")
+    names = [line.split()[0] for line in text.splitlines() if re.search(r"\d\.\d", line)]
     assert set(names) == set(REGISTRY) - {"platt", "beta"}
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_compare_some_metrics(folder: Path) -> None:
+    options = ["--methods", "base,ts", "--metrics", "mce,nll"]
+    entry = as_json("compare", "val.npz", "val.npz", *options)["methods"][1]
+    assert {"mce", "nll"} < set(entry)
+    assert "ece" not in entry
+    line = next(
+        line
+        for line in succeed("compare", "val.npz", "val.npz", *options).splitlines()
+        if line.strip().startswith("ts ")
+    )
+    assert f"{entry['nll']:.4f}" in line
+    assert f"{100 * entry['mce']:.2f}" in line
+    refused = refuse("compare", "val.npz", "val.npz", "--metrics", "x")
+    assert "metric must be one of accuracy" in refused
+
+
+def test_compare_takes_labels_in_files_of_their_own(folder: Path) -> None:
+    options = ["--input", "logits", "--methods", "ts"]
+    labels = ["--val-labels", "labels.npy", "--test-labels", "labels.npy"]
+    (apart,) = as_json("compare", "logits.npy", "logits.npy", *options, *labels)["methods"]
+    (beside,) = as_json("compare", "val.npz", "val.npz", *options)["methods"]
+    assert apart["nll"] == beside["nll"]
+    (mixed,) = as_json("compare", "val.npz", "logits.npy", *options, *labels[2:])["methods"]
+    assert mixed["nll"] == beside["nll"]
+    line = refuse("compare", "val.npz", "logits.npy", *options)
+    assert "logits.npy is one array, of scores" in line
+    assert "with --val-labels or --test-labels" in line
+
+
+def test_compare_takes_weights_and_leaves_ignored_rows_out(folder: Path) -> None:
+    logits, labels = np.load("logits.npy"), np.load("labels.npy")
+    weight = np.random.default_rng(0).uniform(size=300)
+    np.savez("x.npz", logits=logits, labels=np.where(labels == 3, -1, labels), w=weight)
+    options = ["--weights-key", "w", "--ignore-index", "-1", "--methods", "ts"]
+    (entry,) = as_json("compare", "x.npz", "x.npz", *options)["methods"]
+    rows = labels != 3
+    part = {"sample_weight": weight[rows]}
+    expected = calibrant.TS().fit(logits[rows], labels[rows], **part)
+    probs = expected.predict_proba(logits[rows])
+    assert entry["nll"] == pytest.approx(calibrant.metrics.nll(probs, labels[rows], **part))
+    kept = int(rows.sum())
+    text = succeed("compare", "x.npz", "x.npz", *options)
+    assert f"fitted on {kept}, judged on {kept} rows" in text
 
 
 def test_compare_refuses_unknown_methods_and_mixed_kinds(folder: Path) -> None:
@@ -469,10 +663,12 @@ def test_a_stream_of_files_is_judged_as_one(folder: Path) -> None:
     parts = as_json("evaluate", "a.npz", "b.npz", "--calibrator", "ts.safetensors")
     assert (parts["rows"], parts["files"]) == (300, 2)
     for kind in ("scores", "calibrated"):
-        for metric in METRICS:
+        for metric in SHOWN:
             assert parts[kind][metric] == pytest.approx(whole[kind][metric], abs=1e-9)
     assert "2 files: 300 rows" in succeed("evaluate", "a.npz", "b.npz")
     assert "--labels" in refuse("evaluate", "a.npz", "b.npz", "--labels", "labels.npy")
+    np.savez("p.npz", probs=softmax(data["logits"]), labels=data["labels"])
+    assert "a.npz has logits, but p.npz has probs" in refuse("evaluate", "a.npz", "p.npz")
 
 
 def test_evaluate_shows_intervals_and_null_values(folder: Path) -> None:
@@ -480,9 +676,9 @@ def test_evaluate_shows_intervals_and_null_values(folder: Path) -> None:
     assert "if calibrated" in text
     assert "95% interval" in text
     evaluation = as_json("evaluate", "val.npz")["evaluation"]
-    assert evaluation["ece"]["null"] > 0.0
-    quick = as_json("evaluate", "val.npz", "--resamples", "0")["evaluation"]
-    assert quick["ece"]["null"] is None
+    assert evaluation["metrics"]["ece"]["null"] > 0.0
+    quick = as_json("evaluate", "val.npz", "--n-resamples", "0")["evaluation"]
+    assert quick["metrics"]["ece"]["null"] is None
 
 
 # --- ONNX -------------------------------------------------------------------------------------
@@ -495,4 +691,6 @@ def test_export_and_attach_write_graphs(folder: Path) -> None:
     )
     assert document["file"] == "b.onnx"
     assert Path("b.onnx").stat().st_size > 0
-    assert "logits_output" in refuse("attach", "ts.onnx", "ts.safetensors", "-o", "c.onnx")
+    line = refuse("attach", "ts.onnx", "ts.safetensors", "-o", "c.onnx")
+    assert "say which one with --logits-output" in line
+    assert as_json("export", "ts.safetensors", "-o", "d.onnx", "--n-classes", "7")["file"]

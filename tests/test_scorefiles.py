@@ -128,6 +128,30 @@ def test_labels_in_their_own_file(tmp_path: Path, suffix: str) -> None:
     np.testing.assert_array_equal(data.labels, LABELS)
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_weights_are_read_by_their_name(tmp_path: Path, suffix: str) -> None:
+    weights = np.array([0.5, 1.0, 2.0, 0.0])
+    path = make(
+        tmp_path / f"val{suffix}", {"logits": LOGITS, "label": LABELS, "importance": weights}
+    )
+    assert read_scores(path).weights is None
+    data = read_scores(path, weights_key="importance")
+    np.testing.assert_array_equal(data.weights, weights)
+    np.testing.assert_array_equal(data.labels, LABELS)
+    refuse(path, "has no 'weight'; it has ", weights_key="weight")
+    both = read_scores(path, weights_key="label")
+    np.testing.assert_array_equal(both.weights, both.labels)
+
+
+def test_weights_lie_beside_the_scores(tmp_path: Path) -> None:
+    make(tmp_path / "z.npz", {"logits": LOGITS, "weight": LABELS})
+    np.save(tmp_path / "y.npy", LABELS)
+    data = read_scores(tmp_path / "z.npz", labels_path=tmp_path / "y.npy", weights_key="weight")
+    np.testing.assert_array_equal(data.weights, LABELS)
+    named = {"labels_path": tmp_path / "y.npy", "weights_key": "w", "kind": "logits"}
+    refuse(tmp_path / "y.npy", "leave out the key 'w'", **named)
+
+
 def test_labels_may_be_left_out(tmp_path: Path) -> None:
     make(tmp_path / "z.npz", {"logits": LOGITS})
     make(tmp_path / "two.npz", {"logits": LOGITS, "label": LABELS, "labels": LABELS})
@@ -240,7 +264,7 @@ def test_the_kind_chooses_between_two_arrays(tmp_path: Path) -> None:
 def test_probabilities_without_a_name_are_not_recognised(tmp_path: Path) -> None:
     """Values that look like probabilities say nothing."""
     np.save(tmp_path / "x.npy", probabilities())
-    with pytest.raises(FileError, match=r"x\.npy may be logits or probs: say --input logits or"):
+    with pytest.raises(FileError, match=r'x\.npy may be logits or probs: say kind="logits"'):
         read_scores(tmp_path / "x.npy", need_labels=False)
     assert (
         read_scores(tmp_path / "x.npy", default_kind="logits", need_labels=False).kind == "logits"
@@ -294,7 +318,7 @@ def test_missing_names_list_what_is_there(tmp_path: Path, suffix: str) -> None:
     path = make(tmp_path / f"x{suffix}", {"outputs": LOGITS, "target": LABELS})
     shown = "outputs_0..outputs_2, target" if suffix == ".csv" else "outputs"
     refuse(path, f"has no scores (logits, probs); it has {shown}")
-    refuse(path, "name them with --scores-key")
+    refuse(path, "say which with scores_key")
     refuse(path, f"has no 'logits'; it has {shown}", scores_key="logits")
     named = {"scores_key": "outputs", "kind": "logits"}
     refuse(path, "has no labels (label, labels); it has", **named)
@@ -304,19 +328,19 @@ def test_missing_names_list_what_is_there(tmp_path: Path, suffix: str) -> None:
 
 def test_many_names_are_cut_short(tmp_path: Path) -> None:
     path = make(tmp_path / "x.npz", {f"layer{chr(97 + i)}": LABELS for i in range(20)})
-    refuse(path, "layerl and 8 more: name them")
+    refuse(path, "layerl and 8 more: say which")
 
 
 def test_two_candidates(tmp_path: Path) -> None:
     both = {"logits": LOGITS, "probs": LOGITS, "label": LABELS, "labels": LABELS}
     path = make(tmp_path / "x.npz", both)
-    refuse(path, "has logits and probs: choose with --scores-key")
-    refuse(path, "has label and labels: choose with --labels-key", scores_key="probs")
+    refuse(path, "has logits and probs: say which with scores_key")
+    refuse(path, "has label and labels: say which with labels_key", scores_key="probs")
 
 
 def test_npy_needs_a_labels_file_and_has_no_keys(tmp_path: Path) -> None:
     np.save(tmp_path / "z.npy", LOGITS)
-    refuse(tmp_path / "z.npy", "name a file with --labels", kind="logits")
+    refuse(tmp_path / "z.npy", "say where its labels are with labels_path", kind="logits")
     refuse(tmp_path / "z.npy", "leave out the key 'logits'", scores_key="logits")
     labels = {"labels_path": tmp_path / "z.npy", "labels_key": "y"}
     refuse(tmp_path / "z.npy", "leave out the key 'y'", kind="logits", **labels)

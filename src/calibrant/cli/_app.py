@@ -15,7 +15,7 @@ from calibrant.cli._evaluate import evaluate
 from calibrant.cli._fit import fit
 from calibrant.cli._graphs import attach, export
 from calibrant.cli._methods import methods
-from calibrant.papers.pts.command import app as reproduce_app
+from calibrant.cli._reproduce import reproduce_app
 
 
 def _examples(*lines: str) -> str:
@@ -59,6 +59,7 @@ app.command(
     epilog=_examples(
         "calibrant fit val.npz -o pts.safetensors",
         "calibrant fit val.csv -o ts.safetensors --method ts --param loss=brier",
+        "calibrant fit val.npz -o pts.safetensors --param hidden=8,8 --random-state 1",
         "calibrant fit logits.npy -o pts.safetensors --input logits --labels labels.npy",
     )
 )(fit)
@@ -71,6 +72,7 @@ app.command(
 app.command(
     epilog=_examples(
         "calibrant evaluate test.npz",
+        "calibrant evaluate test.npz --metrics accuracy,ece,nll --n-bins 20",
         "calibrant evaluate test.npz --calibrator pts.safetensors --json",
         "calibrant evaluate part-*.npz    (a stream: constant memory, no resampling)",
     )
@@ -78,13 +80,14 @@ app.command(
 app.command(
     epilog=_examples(
         "calibrant compare val.npz test.npz",
-        "calibrant compare val.npz test.npz --methods ts,ets,pts --json",
+        "calibrant compare val.npz test.npz --methods ts,ets,pts --metrics ece,nll --json",
+        "calibrant compare z.npy t.npy --input logits --val-labels y.npy --test-labels u.npy",
     )
 )(compare)
 app.command(epilog=_examples("calibrant demo", "calibrant demo --json"))(demo)
 app.command(
     epilog=_examples(
-        "calibrant export pts.safetensors -o pts.onnx --classes 1000",
+        "calibrant export pts.safetensors -o pts.onnx --n-classes 1000",
         "calibrant export vector.safetensors -o vector.onnx --dtype float16",
     )
 )(export)

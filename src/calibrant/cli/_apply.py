@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from calibrant.cli._inputs import check_not_same, load_both
+from calibrant.cli._inputs import check_not_same, read_for
 from calibrant.cli._json import print_json
 from calibrant.cli._options import AsJson, CalibratorFile, Input, Output, ScoresFile, ScoresKey
 from calibrant.cli._progress import working
@@ -25,14 +25,14 @@ def apply(
 ) -> None:
     """Write calibrated probabilities to a file, beside the labels where the scores have them."""
     from calibrant import scorefiles
+    from calibrant.io import load_calibrator
 
     scorefiles.check_can_write(output)
     check_not_same(output, calibrator, scores)
-    method, data = load_both(
-        calibrator, scores, kind=kind, scores_key=scores_key, need_labels=False
-    )
+    method = load_calibrator(calibrator)
     if temperature and not hasattr(method, "temperature"):
         raise ValueError(f"--temperature: {type(method).__name__} has none for each row")
+    data = read_for(method, scores, kind=kind, scores_key=scores_key, need_labels=False)
     with working("calibrating"):
         probs = method.predict_proba(data.scores)
         extra = {

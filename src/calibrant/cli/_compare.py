@@ -7,73 +7,96 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibrant.cli._errors import in_flags
+from calibrant.cli._inputs import check_same_kind
 from calibrant.cli._json import print_json
-from calibrant.cli._judging import default_bins
-from calibrant.cli._options import AsJson, Bins, Input, LabelsKey, ScoresKey
+from calibrant.cli._options import (
+    AsJson,
+    IgnoreIndex,
+    Input,
+    LabelsKey,
+    NBins,
+    ScoresKey,
+    WeightsKey,
+    given,
+    listed,
+)
 from calibrant.cli._progress import method_bar, working
-from calibrant.cli._tables import HEADINGS, metric_table, print_table
+from calibrant.cli._tables import comparison_table, print_table
 
 if TYPE_CHECKING:
-    from calibrant.comparison import Comparison, MethodResult
+    from calibrant.comparison import MethodResult
 
 
 def compare(
+    context: typer.Context,
     val: Annotated[Path, typer.Argument(metavar="VAL", help="Scores to fit on.")],
     test: Annotated[Path, typer.Argument(metavar="TEST", help="Scores to judge on.")],
     methods: Annotated[
-        str | None, typer.Option(help="Acronyms, separated by commas; left out: all.")
+        str | None,
+        typer.Option(metavar="NAMES", help="Acronyms, separated by commas; left out: all."),
     ] = None,
-    bins: Bins = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Separated by commas, as in `calibrant evaluate --help`; left out: accuracy, ece, "
+            "classwise_ece, brier, nll.",
+        ),
+    ] = None,
+    n_bins: NBins = None,
     kind: Input = None,
+    val_labels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Labels of VAL in a file of their own.")
+    ] = None,
+    test_labels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Labels of TEST in a file of their own.")
+    ] = None,
     scores_key: ScoresKey = None,
     labels_key: LabelsKey = None,
+    weights_key: WeightsKey = None,
+    ignore_index: IgnoreIndex = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit all methods on validation scores and compare them on test scores."""
     from calibrant import comparison
     from calibrant.scorefiles import read_scores
 
-    bins = bins or default_bins()
-    names = None if methods is None else [name.strip() for name in methods.split(",")]
-    reading: dict[str, Any] = {"scores_key": scores_key, "labels_key": labels_key, "kind": kind}
+    reading: dict[str, Any] = {
+        "kind": kind,
+        "scores_key": scores_key,
+        "labels_key": labels_key,
+        "weights_key": weights_key,
+    }
     with working("reading"):
-        fitted, judged = read_scores(val, **reading), read_scores(test, **reading)
-    if fitted.kind != judged.kind:
-        raise ValueError(f"{val} has {fitted.kind}, but {test} has {judged.kind}")
+        fitted = read_scores(val, labels_path=val_labels, **reading)
+        judged = read_scores(test, labels_path=test_labels, **reading)
+    check_same_kind(val, fitted.kind, test, judged.kind)
     with method_bar() as progress:
         results = comparison.compare(
             fitted.scores,
             fitted.labels,
             judged.scores,
             judged.labels,
-            methods=names,
+            methods=listed(methods),
             input=fitted.kind,
-            n_bins=bins,
+            val_weight=fitted.weights,
+            test_weight=judged.weights,
+            ignore_index=ignore_index,
             progress=progress,
+            **given(metrics=listed(metrics), n_bins=n_bins),
         )
     if as_json:
-        print_json({"bins": bins, "methods": [_document(result) for result in results]})
-    else:
-        title = f"fitted on {len(fitted.scores)}, judged on {len(judged.scores)} rows"
-        _print_results(title, results, bins)
+        print_json({"bins": results.n_bins, "methods": [_document(result) for result in results]})
+        return
+    title = f"fitted on {results.n_val:,}, judged on {results.n_test:,} rows"
+    print_table(comparison_table(title, results))
+    for result in results:
+        for note in result.notes:
+            typer.echo(f"{result.method}: {in_flags(note, context.command)}")
 
 
 def _document(result: MethodResult) -> dict[str, Any]:
     """A result with its values beside its other fields."""
     document = result.to_dict()
     return {**document.pop("values"), **document}
-
-
-def _print_results(title: str, results: Comparison, bins: int) -> None:
-    """A table of the metrics, then what the fits warned of."""
-    judged = {
-        result.method: {
-            **{metric: getattr(result, metric) for metric in HEADINGS},
-            "fit_ms": 1000.0 * result.fit_seconds,
-        }
-        for result in results
-    }
-    print_table(metric_table(title, judged, bins))
-    for result in results:
-        for note in result.notes:
-            typer.echo(f"{result.method}: {note}")

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from calibrant.cli._json import print_json
-from calibrant.cli._judging import default_bins, judge
 from calibrant.cli._options import AsJson
-from calibrant.cli._progress import timed_fit, working
-from calibrant.cli._tables import metric_table, print_table
+from calibrant.cli._progress import method_bar, working
+from calibrant.cli._tables import comparison_table, print_table
 
 DEMO_METHODS = {"Uncalibrated": "base", "TS": "ts", "ETS": "ets", "PTS": "pts"}
+DEMO_METRICS = ("accuracy", "ece", "brier", "nll")
 
 
 def demo(
@@ -23,21 +23,29 @@ def demo(
 ) -> None:
     """Calibrate a real network's logits that come with the package, and compare the methods."""
     with working("loading"):
-        from calibrant import calibrators, datasets
+        from calibrant import comparison, datasets
 
-        data, bins = datasets.load(dataset), default_bins()
-    judged: dict[str, dict[str, float]] = {}
-    for name, acronym in DEMO_METHODS.items():
-        method = calibrators.calibrator(acronym)
-        seconds = timed_fit(method, data.val_logits, data.val_labels)
-        judged[name] = judge(method.predict_proba(data.test_logits), data.test_labels, bins)
-        judged[name]["fit_ms"] = 0.0 if acronym == "base" else 1000.0 * seconds  # nothing to fit
+        data = datasets.load(dataset)
+    with method_bar() as progress:
+        results = comparison.compare(
+            data.val_logits,
+            data.val_labels,
+            data.test_logits,
+            data.test_labels,
+            methods=DEMO_METHODS.values(),
+            metrics=DEMO_METRICS,
+            progress=progress,
+        )
     if as_json:
-        sizes = {"val_rows": len(data.val_labels), "test_rows": len(data.test_labels)}
-        print_json({"dataset": dataset, **sizes, "bins": bins, "methods": judged})
+        sizes = {"val_rows": results.n_val, "test_rows": results.n_test}
+        methods = {
+            name: {**result.values, "fit_ms": 1000.0 * result.fit_seconds}
+            for name, result in zip(DEMO_METHODS, results, strict=True)
+        }
+        print_json({"dataset": dataset, **sizes, "bins": results.n_bins, "methods": methods})
         return
-    title = f"{dataset}: fitted on {len(data.val_labels)}, judged on {len(data.test_labels)} rows"
-    print_table(metric_table(title, judged, bins))
+    title = f"{dataset}: fitted on {results.n_val:,}, judged on {results.n_test:,} rows"
+    print_table(comparison_table(title, results, list(DEMO_METHODS)))
     typer.echo(
         "Next: save your own validation logits and labels as the arrays `logits` and\n"
         "`labels` of val.npz, then run: calibrant fit val.npz -o pts.safetensors"

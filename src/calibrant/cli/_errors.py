@@ -1,10 +1,17 @@
-"""How the program ends: errors and warnings in one line on standard error, and the exit code."""
+"""How the program ends: bad input and warnings in one line on standard error, and the exit code.
+
+The library speaks of its arguments (``input="probs"``), the command line of its flags (``--input
+probs``): this is the one place where the one becomes the other. Documents of ``--json`` are for
+programs and keep the library's words.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn, TextIO
 
 import typer
@@ -24,34 +31,46 @@ class OneLineGroup(TyperGroup):
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run a command line and exit with its code."""
         kwargs["standalone_mode"] = False
+        try:
+            code = super().main(
+                *args, **kwargs
+            )  # where the output's pipe is closed it ends quietly
+        except _UsageError as error:
+            code = _complain(_usage_message(error))
+        except (typer.Abort, KeyboardInterrupt):
+            code = INTERRUPTED
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; what the library says is told in the command's flags."""
+
+        def translated(message: str) -> str:
+            return in_flags(message, self.commands.get(ctx.invoked_subcommand, self))
+
         with warnings.catch_warnings():
             warnings.simplefilter("always", CalibrationWarning)
-            warnings.showwarning = _show_warning
-            code = _exit_code(lambda: super(OneLineGroup, self).main(*args, **kwargs))
-        sys.exit(code)
+            warnings.showwarning = partial(_show_warning, translated)
+            try:
+                return super().invoke(ctx)
+            except (ValueError, TypeError, OSError, ImportError) as error:
+                module = _raised_in(error)
+                if not (isinstance(error, OSError) or _is_in(module, "calibrant")):
+                    raise  # from another package it is unexpected, and keeps its trace
+                message = _message(error)
+                is_own = _is_in(module, "calibrant.cli")
+                raise typer.Exit(_complain(message if is_own else translated(message))) from None
 
 
-def _exit_code(run: Callable[[], Any]) -> int:
-    try:
-        code = run()  # typer and rich end quietly by themselves where the output's pipe is closed
-    except _UsageError as error:
-        return _complain(_usage_message(error))
-    except (typer.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        if not (isinstance(error, OSError) or _is_ours(error)):
-            raise
-        return _complain(_message(error))
-    return code if isinstance(code, int) else 0
-
-
-def _is_ours(error: BaseException) -> bool:
-    """Whether our code raised it; from another package it is unexpected and keeps its trace."""
+def _raised_in(error: BaseException) -> str:
+    """The module whose code raised an error."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    module = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
-    return str(module).split(".")[0] == "calibrant"
+    return "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+
+
+def _is_in(module: str, package: str) -> bool:
+    return f"{module}.".startswith(f"{package}.")
 
 
 def _usage_message(error: Any) -> str:
@@ -71,6 +90,7 @@ def _complain(message: str) -> int:
 
 
 def _show_warning(
+    translated: Callable[[str], str],
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -79,7 +99,75 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, CalibrationWarning):
-        typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
+        typer.echo(f"warning: {' '.join(translated(str(message)).split())}", err=True)
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         typer.echo(text, file=file, err=True, nl=False)
+
+
+# --- from arguments to flags ------------------------------------------------------------------
+
+_FLAGS = {
+    "ignore_index": "--ignore-index",
+    "input": "--input",
+    "kind": "--input",
+    "labels_key": "--labels-key",
+    "labels_path": "--labels",
+    "logits_output": "--logits-output",
+    "n_bins": "--n-bins",
+    "n_classes": "--n-classes",
+    "n_resamples": "--n-resamples",
+    "random_state": "--random-state",
+    "sample_weight": "weights",
+    "scores_key": "--scores-key",
+    "weights_key": "--weights-key",
+}
+# A name that touches one of these is part of a path, or a quotation.
+_ALONE, _ENDS = r"""(?<![\w./'"-])""", r"""(?![\w/'"-]|\.\w)"""
+_VALUE = r"""(?P<quote>["']?)(?P<value>-?\w+(?:[.-]\w+)*)(?P=quote)"""
+
+
+def in_flags(message: str, command: Any) -> str:
+    """A message of the library with a command's flags in place of Python's arguments.
+
+    A name that could be a word of English ("input", "loss") counts as an argument only where it has
+    a value, or begins a rule: ``input="probs"``, "loss must be one of ..".
+    """
+    parameters = _method_parameters()
+    names = sorted({*_FLAGS, *parameters}, key=len, reverse=True)
+    unmistakable = [name for name in names if "_" in name]
+    pattern = (
+        rf"{_ALONE}(?P<set>{'|'.join(names)})={_VALUE}"
+        rf"|{_ALONE}(?P<named>{'|'.join(unmistakable)}){_ENDS}"
+        rf"|^(?P<ruled>{'|'.join(names)})(?= must )"
+    )
+    flags = {flag for parameter in command.params for flag in parameter.opts}
+
+    def flag(match: re.Match[str]) -> str:
+        name = match["set"] or match["named"] or match["ruled"]
+        found = _flag(name, flags, name in parameters)
+        if match["value"] is None:
+            return found
+        return f"{found}{'=' if '--param' in found else ' '}{match['value']}"
+
+    return re.sub(pattern, flag, message)
+
+
+def _flag(name: str, flags: set[str], of_a_method: bool) -> str:
+    """How a command, which has these flags, is told an argument."""
+    if _FLAGS.get(name) in flags:
+        return _FLAGS[name]
+    if of_a_method:
+        return f"--param {name}" if "--param" in flags else f"calibrant fit --param {name}"
+    of_two_files = [flag for flag in ("--val-labels", "--test-labels") if flag in flags]
+    if name == "labels_path" and of_two_files:
+        return " or ".join(of_two_files)
+    return _FLAGS[name]
+
+
+def _method_parameters() -> set[str]:
+    """The parameters of all methods, but for ``input``, which is a flag of every command."""
+    from calibrant.calibrators import REGISTRY
+
+    names = (name for cls in REGISTRY.values() for name in cls().get_params(deep=False))
+    return {*names} - {"input"}

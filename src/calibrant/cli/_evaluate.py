@@ -8,15 +8,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import calibrant
-from calibrant.cli._inputs import load_both
+from calibrant.cli._inputs import read_for
 from calibrant.cli._json import print_json
-from calibrant.cli._judging import default_bins, judge
-from calibrant.cli._options import AsJson, Bins, Input, LabelsFile, LabelsKey, ScoresKey
+from calibrant.cli._options import (
+    AsJson,
+    IgnoreIndex,
+    Input,
+    LabelsFile,
+    LabelsKey,
+    NBins,
+    ScoresKey,
+    WeightsKey,
+    given,
+    listed,
+)
 from calibrant.cli._progress import working
-from calibrant.cli._tables import HEADINGS, metric_table, print_table
+from calibrant.cli._streaming import measure
+from calibrant.cli._tables import metric_table, print_table
 
 if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
+    from calibrant.evaluation import Evaluation
+    from calibrant.metrics._report import MetricReport
     from calibrant.scorefiles import ScoreFile
 
 
@@ -31,8 +44,16 @@ def evaluate(
         Path | None,
         typer.Option(metavar="FILE", help="Judge its probabilities beside the scores'."),
     ] = None,
-    bins: Bins = None,
-    resamples: Annotated[
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Separated by commas: accuracy, nll, brier, ece, rms_ece, mce, adaptive_ece, "
+            "debiased_ece, classwise_ece, smooth_ece, kde_ece; left out: all.",
+        ),
+    ] = None,
+    n_bins: NBins = None,
+    n_resamples: Annotated[
         int | None,
         typer.Option(min=0, help="Draws for intervals and null values; 0 leaves them out."),
     ] = None,
@@ -40,6 +61,8 @@ def evaluate(
     labels: LabelsFile = None,
     scores_key: ScoresKey = None,
     labels_key: LabelsKey = None,
+    weights_key: WeightsKey = None,
+    ignore_index: IgnoreIndex = None,
     as_json: AsJson = False,
 ) -> None:
     """Judge scores, and what a calibrator makes of them.
@@ -47,80 +70,100 @@ def evaluate(
     One file is judged in full: every metric with its interval and the value that perfect
     calibration would show. Several files are read one after the other, in constant memory.
     """
+    from calibrant.io import load_calibrator
+
+    if labels is not None and len(scores) > 1:
+        raise ValueError("--labels goes with one file of scores; several must hold their labels")
+    names = _names(metrics, weighted=weights_key is not None, in_parts=len(scores) > 1)
+    method = load_calibrator(calibrator) if calibrator else None
     reading: dict[str, Any] = {
         "kind": kind,
         "scores_key": scores_key,
         "labels_key": labels_key,
+        "weights_key": weights_key,
         "labels_path": labels,
     }
-    bins = bins or default_bins()
-    if len(scores) == 1:
-        _evaluate_file(scores[0], calibrator, reading, bins, resamples, as_json)
-    elif labels is not None:
-        raise ValueError("--labels goes with one file of scores; several must hold their labels")
-    else:
-        _evaluate_stream(scores, calibrator, reading, bins, as_json)
-
-
-def _evaluate_file(
-    file: Path,
-    calibrator: Path | None,
-    reading: Mapping[str, Any],
-    bins: int,
-    resamples: int | None,
-    as_json: bool,
-) -> None:
-    """Judge one file in full; with a calibrator its probabilities, after both in a table."""
-    method, data = load_both(calibrator, file, **reading)
-    with working("evaluating"):
-        probs = _as_probabilities(data)
-        judged = {"scores": judge(probs, data.labels, bins)}
-        if method is not None:
-            probs = method.predict_proba(data.scores)
-            judged["calibrated"] = judge(probs, data.labels, bins)
-        options: dict[str, Any] = {} if resamples is None else {"n_resamples": resamples}
-        evaluation = calibrant.evaluate(probs, data.labels, n_bins=bins, **options)
-    rows = len(data.scores)
-    if as_json:
-        document = {"rows": rows, "input": data.kind, "bins": bins, **judged}
-        print_json({**document, "evaluation": evaluation.to_dict()})
+    bins = given(n_bins=n_bins)
+    if len(scores) > 1:
+        reports = measure(scores, method, reading, bins, ignore_index)
+        _print_reports(len(scores), reports, names, as_json)
         return
-    if method is not None:
-        print_table(metric_table(f"{file.name}: {rows} rows", judged, bins))
-    typer.echo(f"{'calibrated' if method else file.name}: {evaluation}")
+    data = read_for(method, scores[0], **reading)
+    rows = {"sample_weight": data.weights, "ignore_index": ignore_index, **bins}
+    draws = given(n_resamples=n_resamples, metrics=listed(metrics))
+    with working("evaluating"):
+        evaluations = _evaluate(data, method, names, rows, draws)
+    _print_evaluations(scores[0], data.kind, evaluations, names, as_json)
 
 
-def _evaluate_stream(
-    files: list[Path],
-    calibrator: Path | None,
-    reading: Mapping[str, Any],
-    bins: int,
-    as_json: bool,
-) -> None:
-    """Judge many files as one: the meters add up, and no file is held longer than it is read."""
-    from calibrant.metrics import CalibrationMeter
+def _names(metrics: str | None, *, weighted: bool, in_parts: bool) -> list[str]:
+    """The metrics that tables show; a name that cannot be served is refused before the work."""
+    from calibrant.comparison import DEFAULT_METRICS
+    from calibrant.metrics._registry import metrics_named
 
-    meters = {"scores": CalibrationMeter(n_bins=bins)}
-    if calibrator is not None:
-        meters["calibrated"] = CalibrationMeter(n_bins=bins)
-    for file in files:
-        method, data = load_both(calibrator, file, **reading)
-        meters["scores"].update(_as_probabilities(data), data.labels)
-        if method is not None:
-            meters["calibrated"].update(method.predict_proba(data.scores), data.labels)
-    reports = {name: meter.compute() for name, meter in meters.items()}
-    rows = int(reports["scores"].n_rows)
-    judged = {
-        name: {metric: getattr(report, metric) for metric in HEADINGS}
-        for name, report in reports.items()
+    chosen = metrics_named(listed(metrics) or DEFAULT_METRICS, weighted=weighted)
+    for metric in chosen:
+        if in_parts and not metric.mergeable:
+            raise ValueError(f"--metrics: {metric.name} needs all rows at once, in one file")
+    return [metric.name for metric in chosen]
+
+
+# --- one file ---------------------------------------------------------------------------------
+
+
+def _evaluate(
+    data: ScoreFile,
+    method: Calibrator | None,
+    names: list[str],
+    rows: Mapping[str, Any],
+    draws: Mapping[str, Any],
+) -> dict[str, Evaluation]:
+    """The scores in full or, where there is a calibrator, its probabilities beside them."""
+    from calibrant.evaluation import evaluate
+
+    if method is None:
+        return {"scores": evaluate(data.scores, data.labels, input=data.kind, **rows, **draws)}
+    plainly: dict[str, Any] = {"metrics": names, "n_resamples": 0}
+    probs = method.predict_proba(data.scores)
+    return {
+        "scores": evaluate(data.scores, data.labels, input=data.kind, **rows, **plainly),
+        "calibrated": evaluate(probs, data.labels, **rows, **draws),
     }
+
+
+def _print_evaluations(
+    file: Path, kind: str, evaluations: Mapping[str, Evaluation], names: list[str], as_json: bool
+) -> None:
+    """A table of the scores and the calibrated probabilities, then the last of them in full."""
+    judged, (subject, full) = _values(evaluations, names), list(evaluations.items())[-1]
+    n_bins = len(full.bins.weight)
     if as_json:
-        print_json({"rows": rows, "files": len(files), "bins": bins, **judged})
+        document = {"rows": full.n_rows, "input": kind, "bins": n_bins, **judged}
+        print_json({**document, "evaluation": full.to_dict()})
+        return
+    if len(evaluations) > 1:
+        print_table(metric_table(f"{file.name}: {full.n_rows:,} rows", judged, n_bins))
+    typer.echo(f"{file.name if subject == 'scores' else subject}: {full}")
+
+
+# --- many files -------------------------------------------------------------------------------
+
+
+def _print_reports(
+    n_files: int, reports: Mapping[str, MetricReport], names: list[str], as_json: bool
+) -> None:
+    """A table of the scores and, where there is a calibrator, of its probabilities."""
+    judged, scores = _values(reports, names), reports["scores"]
+    n_bins = len(scores.bins.weight)
+    if as_json:
+        print_json({"rows": scores.n_rows, "files": n_files, "bins": n_bins, **judged})
     else:
-        print_table(metric_table(f"{len(files)} files: {rows} rows", judged, bins))
+        print_table(metric_table(f"{n_files} files: {scores.n_rows:,} rows", judged, n_bins))
 
 
-def _as_probabilities(data: ScoreFile) -> Any:
-    if data.kind == "probs":
-        return data.scores
-    return calibrant.Uncalibrated().fit(data.scores, data.labels).predict_proba(data.scores)
+def _values(reports: Mapping[str, MetricReport], names: list[str]) -> dict[str, dict[str, float]]:
+    """The values of some metrics, by what was judged and by the metrics' names."""
+    return {
+        subject: {name: report.metrics[name].value for name in names}
+        for subject, report in reports.items()
+    }

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-import calibrant
 from calibrant.cli._inputs import check_not_same
 from calibrant.cli._json import print_json
 from calibrant.cli._options import AsJson, CalibratorFile, Output
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def export(
     calibrator: CalibratorFile,
     output: Output,
-    classes: Annotated[
+    n_classes: Annotated[
         int | None,
         typer.Option(min=2, help="Classes of the graph; left out: those of the fit."),
     ] = None,
@@ -30,10 +29,10 @@ def export(
 ) -> None:
     """Write a calibrator as an ONNX graph: scores in, probabilities out."""
     from calibrant import onnx
+    from calibrant.io import load_calibrator
 
     check_not_same(output, calibrator)
-    method = calibrant.load(calibrator)
-    names = onnx.export(method, output, n_classes=classes or method.n_classes_, dtype=dtype)
+    names = onnx.export(load_calibrator(calibrator), output, n_classes=n_classes, dtype=dtype)
     _print_graph(names, output, as_json)
 
 
@@ -48,9 +47,10 @@ def attach(
 ) -> None:
     """Append a calibrator to an ONNX model."""
     from calibrant import onnx
+    from calibrant.io import load_calibrator
 
     check_not_same(output, model, calibrator)
-    names = onnx.attach(model, calibrant.load(calibrator), output, logits_output)
+    names = onnx.attach(model, load_calibrator(calibrator), output, logits_output)
     _print_graph(names, output, as_json)
 
 

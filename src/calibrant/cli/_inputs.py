@@ -5,27 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import calibrant
 from calibrant.cli._progress import working
 
 if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
     from calibrant.scorefiles import ScoreFile
 
 
-def load_both(calibrator: Path | None, scores: Path, **reading: Any) -> tuple[Any, ScoreFile]:
-    """A calibrator, or None, and the scores that it takes; ``reading`` is for `read_scores`."""
+def read_for(method: Calibrator | None, file: Path, **reading: Any) -> ScoreFile:
+    """The scores of a file, read as ``reading`` says; they must be what a calibrator takes."""
     from calibrant.scorefiles import read_scores
 
-    method = calibrant.load(calibrator) if calibrator else None
     takes = method.input if method else None
-    with working(f"reading {scores.name}"):
-        data = read_scores(scores, default_kind=takes, **reading)
+    with working(f"reading {file.name}"):
+        data = read_scores(file, default_kind=takes, **reading)
     if takes not in (None, data.kind):
         raise ValueError(
-            f"{calibrator} takes {takes}, but {scores} has {data.kind}: "
+            f"the calibrator takes {takes}, but {file} has {data.kind}: "
             f"if they are {takes} all the same, say --input {takes}"
         )
-    return method, data
+    return data
+
+
+def check_same_kind(first: Path, kind: str, second: Path, other_kind: str) -> None:
+    """Refuse logits beside probabilities."""
+    if kind != other_kind:
+        raise ValueError(f"{first} has {kind}, but {second} has {other_kind}")
 
 
 def check_not_same(output: Path, *inputs: Path | None) -> None:

@@ -1,9 +1,9 @@
-"""Arguments and options that commands share."""
+"""Arguments and options that commands share, and how their values are read."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -31,7 +31,25 @@ ScoresKey = Annotated[
 LabelsKey = Annotated[
     str | None, typer.Option(metavar="NAME", help="Name of the labels: an array or a column.")
 ]
-Bins = Annotated[
-    int | None, typer.Option(min=1, help="Bins of the ECE; left out: calibrant.metrics' own.")
+WeightsKey = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Name of the rows' weights, beside the scores: an array or a column; left out: all 1.",
+    ),
 ]
+IgnoreIndex = Annotated[
+    int | None, typer.Option(metavar="INT", help="Rows with this label are left out.")
+]
+NBins = Annotated[int | None, typer.Option(min=1, help="Bins of the metrics; left out: 15.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def listed(text: str | None) -> list[str] | None:
+    """Names that were separated by commas, each of them once; None where there were none."""
+    return None if text is None else list(dict.fromkeys(map(str.strip, text.split(","))))
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given: the library's own defaults serve for the others."""
+    return {name: value for name, value in options.items() if value is not None}

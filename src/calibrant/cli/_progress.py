@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from calibrant._types import Report
@@ -38,24 +37,15 @@ def method_bar() -> Iterator[Report]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def timed_fit(calibrator: Calibrator, scores: Any, labels: Any) -> float:
-    """Fit, with progress on a terminal; returns the seconds it took."""
-    with _fit_progress(calibrator):
-        start = time.perf_counter()
-        calibrator.fit(scores, labels)
-        return time.perf_counter() - start
-
-
 @contextmanager
-def _fit_progress(calibrator: Calibrator) -> Iterator[None]:
+def fitting(calibrator: Calibrator) -> Iterator[None]:
     """The method's own bar where it has one, else a spinner."""
-    parameters = calibrator.get_params(deep=False)
-    if "verbose" not in parameters:
+    if "progress" not in calibrator.get_params(deep=False):
         with working(f"fitting {type(calibrator).__name__}"):
             yield
         return
-    calibrator.set_params(verbose=sys.stderr.isatty())
+    calibrator.set_params(progress=sys.stderr.isatty())
     try:
         yield
     finally:
-        calibrator.set_params(verbose=parameters["verbose"])
+        calibrator.set_params(progress=False)

@@ -2,8 +2,7 @@
 
 A file holds named arrays (``logits`` or ``probs``, ``label`` or ``labels``) or, as a table, columns
 (``logits_0``, ``logits_1``, .. beside ``label``). What the scores are is told by their name or by
-the caller, never by their values. Messages speak of the options of the command line, which is this
-module's main user.
+the caller, never by their values.
 """
 
 from __future__ import annotations

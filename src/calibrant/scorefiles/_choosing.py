@@ -19,8 +19,20 @@ LABEL_NAMES = ("label", "labels")
 
 
 def kind_in_name(name: str) -> InputKind | None:
-    """What a name says that an array holds; None where it says nothing.
+    """What a name says that an array holds.
 
+    Parameters
+    ----------
+    name : str
+        The name of an array, or of a column without its number.
+
+    Returns
+    -------
+    {"logits", "probs"} or None
+        What it says; None where it says nothing, or two things.
+
+    Examples
+    --------
     >>> kind_in_name("val_logits"), kind_in_name("probs"), kind_in_name("scores")
     ('logits', 'probs', None)
     """
@@ -33,8 +45,8 @@ def kind_in_name(name: str) -> InputKind | None:
 
 def choose_scores(source: Source, key: str | None, kind: InputKind | None) -> str:
     """The name of the scores: the key, or the one usual name; ``kind`` decides between two."""
+    refuse_key(source, key)
     if source.nameless:
-        refuse_key(source, key)
         return NAMELESS
     present = [*source.names, *source.flat]
     if key is not None:
@@ -43,7 +55,7 @@ def choose_scores(source: Source, key: str | None, kind: InputKind | None) -> st
         candidates = list(dict.fromkeys(name for name in present if name in SCORE_NAMES))
         if len(candidates) > 1:
             candidates = [one for one in candidates if SCORE_NAMES[one] == kind] or candidates
-        name = _only(source, candidates, "scores (logits, probs)", "--scores-key")
+        name = _only(source, candidates, "scores (logits, probs)", "scores_key")
     if name in source.names and name in source.flat:
         raise FileError(f"{source.path} has a column {name} and columns {name}_0, ..: drop one")
     return name
@@ -53,29 +65,37 @@ def choose_labels(source: Source, key: str | None, needed: bool) -> str | None:
     """The name of the labels that lie beside scores; None where they may be missing, and are."""
     if source.nameless:
         if needed or key is not None:
-            raise FileError(f"{source.path} is one array, of scores: name a file with --labels")
+            raise FileError(
+                f"{source.path} is one array, of scores: say where its labels are with labels_path"
+            )
         return None
     if key is not None:
         return _named(source, key, source.names)
     candidates = [name for name in source.names if name in LABEL_NAMES]
     if len(candidates) != 1 and not needed:
         return None
-    return _only(source, candidates, "labels (label, labels)", "--labels-key")
+    return _only(source, candidates, "labels (label, labels)", "labels_key")
+
+
+def choose_weights(source: Source, key: str | None) -> str | None:
+    """The name of the weights; None without a key: no name is that of weights by itself."""
+    refuse_key(source, key)
+    return None if key is None else _named(source, key, source.names)
 
 
 def refuse_key(source: Source, key: str | None) -> None:
     """Refuse a key for a file whose one array has no name."""
-    if key is not None:
+    if source.nameless and key is not None:
         raise FileError(f"{source.path} is one array without a name: leave out the key {key!r}")
 
 
-def _only(source: Source, candidates: list[str], what: str, option: str) -> str:
+def _only(source: Source, candidates: list[str], what: str, argument: str) -> str:
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
-        raise FileError(f"{source.path} has {' and '.join(candidates)}: choose with {option}")
+        raise FileError(f"{source.path} has {' and '.join(candidates)}: say which with {argument}")
     raise FileError(
-        f"{source.path} has no {what}; it has {source.listing()}: name them with {option}"
+        f"{source.path} has no {what}; it has {source.listing()}: say which with {argument}"
     )
 
 

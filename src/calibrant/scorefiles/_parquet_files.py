@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._errors import FileError
+from calibrant._extras import need
 from calibrant.scorefiles._columns import check_numbers, flat_columns
 from calibrant.scorefiles._contents import Arrays, Source
-from calibrant.scorefiles._extras import need
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def open_parquet(path: Path) -> Iterator[Source]:
 
 
 def _pyarrow_parquet() -> Any:
-    return need("pyarrow.parquet", "parquet", ".parquet")
+    return need("pyarrow.parquet", "parquet", ".parquet files")
 
 
 def _fetch(path: Path, file: Any, wanted: list[list[str]]) -> list[NDArray[Any]]:

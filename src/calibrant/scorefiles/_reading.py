@@ -1,4 +1,4 @@
-"""Reading scores and labels from a file of any format."""
+"""Reading scores, labels and weights from a file of any format."""
 
 from __future__ import annotations
 
@@ -13,17 +13,40 @@ from numpy.typing import NDArray
 
 from calibrant._errors import FileError
 from calibrant._types import InputKind
-from calibrant.scorefiles._choosing import choose_labels, choose_scores, kind_in_name, refuse_key
+from calibrant.scorefiles._choosing import (
+    choose_labels,
+    choose_scores,
+    choose_weights,
+    kind_in_name,
+    refuse_key,
+)
 from calibrant.scorefiles._contents import NAMELESS, Source
 from calibrant.scorefiles._formats import FilePath, Format, format_of
 
 
 @dataclass(frozen=True)
 class ScoreFile:
-    """What was read: the scores, what they are, their labels, and the names that they had."""
+    """What was read from a file of scores.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows, n_classes) or (n_rows,)
+        The scores; 1-D for class 1 of two.
+    labels : ndarray or None
+        Their labels, as they stand in the file; None where there are none.
+    weights : ndarray or None
+        The weight of each row, as it stands in the file; None where no name was given.
+    kind : {"logits", "probs"}
+        What the scores are.
+    scores_name : str
+        The name of the scores in the file; empty where it has none.
+    labels_name : str or None
+        The name of the labels; None where there are none.
+    """
 
     scores: NDArray[Any]
     labels: NDArray[Any] | None
+    weights: NDArray[Any] | None
     kind: InputKind
     scores_name: str
     labels_name: str | None
@@ -34,35 +57,90 @@ def read_scores(
     *,
     scores_key: str | None = None,
     labels_key: str | None = None,
+    weights_key: str | None = None,
     labels_path: FilePath | None = None,
     kind: InputKind | None = None,
     default_kind: InputKind | None = None,
     need_labels: bool = True,
 ) -> ScoreFile:
-    """Read scores and labels from a file, or the labels from a second one.
+    """Read scores, their labels and their weights.
 
-    ``scores_key`` and ``labels_key`` name arrays or columns (for the columns ``val_0``, ``val_1``,
-    .. the key is ``val``). ``kind`` says what the scores are, whatever their name; ``default_kind``
-    says it only where the names leave it open. A ``.npy`` file stays on the disk (memory-mapped).
+    Parameters
+    ----------
+    path : path-like
+        The file; the end of its name tells the format. A ``.npy`` file stays on the disk
+        (memory-mapped).
+    scores_key : str, optional
+        The name of the scores: an array, or ``val`` for the columns ``val_0``, ``val_1``, .. . By
+        default the one array called logits or probs.
+    labels_key : str, optional
+        The name of the labels; by default label or labels.
+    weights_key : str, optional
+        The name of the rows' weights; there are none by default.
+    labels_path : path-like, optional
+        A file that has the labels, where they are not beside the scores.
+    kind : {"logits", "probs"}, optional
+        What the scores are, whatever their name.
+    default_kind : {"logits", "probs"}, optional
+        What the scores are where their name leaves it open.
+    need_labels : bool, default True
+        Whether a file without labels is refused.
+
+    Returns
+    -------
+    ScoreFile
+        The arrays and what they are.
+
+    Raises
+    ------
+    FileError
+        Where the file is damaged or foreign, lacks a name, or does not say what its scores are.
+    FileNotFoundError
+        Where there is no such file.
+    ValueError
+        Where no format has that end of a name.
+    ImportError
+        Where the format needs a package that is not installed.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "val.csv")
+    >>> _ = file.write_text("logits_0,logits_1,label\\n2.5,0,0\\n-1,1.5,1\\n")
+    >>> read_scores(file).scores
+    array([[ 2.5,  0. ],
+           [-1. ,  1.5]])
     """
     with _opened(path) as source:
-        name = choose_scores(source, scores_key, kind or default_kind)
-        found = kind or kind_in_name(name) or default_kind
-        if found is None:
-            where = f"{name!r} of {source.path}" if name else source.path
-            raise FileError(f"{where} may be logits or probs: say --input logits or --input probs")
-        label_name = None
+        scores_name = choose_scores(source, scores_key, kind or default_kind)
+        found = _kind(source, scores_name, kind, default_kind)
+        labels_name = None
         if labels_path is None:
-            label_name = choose_labels(source, labels_key, need_labels)
-        wanted = [source.columns(name), *([[label_name]] if label_name else [])]
+            labels_name = choose_labels(source, labels_key, need_labels)
+        weights_name = choose_weights(source, weights_key)
+        beside = list(dict.fromkeys(n for n in (labels_name, weights_name) if n is not None))
+        wanted = [source.columns(scores_name), *([name] for name in beside)]
         scores, *rest = source.fetch(wanted)
-    labels = rest[0] if rest else None
+    columns: dict[str | None, NDArray[Any]] = dict(zip(beside, rest, strict=True))
+    labels = columns.get(labels_name)
     if labels_path is not None:
-        labels, label_name = _read_labels(labels_path, labels_key)
-    return ScoreFile(scores, labels, found, name, label_name)
+        labels, labels_name = _read_labels(labels_path, labels_key)
+    return ScoreFile(scores, labels, columns.get(weights_name), found, scores_name, labels_name)
+
+
+def _kind(
+    source: Source, name: str, kind: InputKind | None, default: InputKind | None
+) -> InputKind:
+    """What the scores are: as the caller says, as their name says, or else the default."""
+    found = kind or kind_in_name(name) or default
+    if found is None:
+        where = f"{name!r} of {source.path}" if name else source.path
+        raise FileError(f'{where} may be logits or probs: say kind="logits" or kind="probs"')
+    return found
 
 
 def _read_labels(path: FilePath, key: str | None) -> tuple[NDArray[Any], str]:
+    """The labels of a file of their own, and their name."""
     with _opened(path) as source:
         name = NAMELESS
         if source.nameless:

@@ -14,9 +14,37 @@ from calibrant.scorefiles._numpy_files import write_npy
 
 
 def write_probs(path: FilePath, probs: Any, labels: Any = None, *, temperature: Any = None) -> None:
-    """Write probabilities as ``probs``, with ``labels`` and ``temperature`` where given.
+    """Write probabilities, and what belongs to them; the file appears whole or not at all.
 
-    The suffix chooses the format. The file appears whole or not at all.
+    Parameters
+    ----------
+    path : path-like
+        The file; the end of its name chooses the format.
+    probs : array of shape (n_rows, n_classes)
+        The probabilities, written as ``probs``.
+    labels : array of shape (n_rows,), optional
+        The true classes as integers from 0, or one-hot rows; written as ``labels``.
+    temperature : array of shape (n_rows,), optional
+        The temperature of each row, written as ``temperature``.
+
+    Raises
+    ------
+    ValueError
+        Where no format has that end of a name, the file would have to hold more than its format
+        can, or the labels are refused.
+    FileNotFoundError
+        Where the folder is not there.
+    ImportError
+        Where the format needs a package that is not installed.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "probs.csv")
+    >>> write_probs(file, [[0.75, 0.25]], [0])
+    >>> print(file.read_text())
+    probs_0,probs_1,labels
+    0.75,0.25,0
     """
     path = Path(path)
     check_can_write(path)
@@ -33,13 +61,37 @@ def write_probs(path: FilePath, probs: Any, labels: Any = None, *, temperature: 
 
 
 def check_can_write(path: FilePath) -> None:
-    """Refuse a name that ``write_probs`` could not write to, before the work is done."""
+    """Refuse a file that ``write_probs`` could not write, before the work is done.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Raises
+    ------
+    ValueError
+        Where no format has that end of a name.
+    FileNotFoundError
+        Where its folder is not there.
+    """
     format_of(Path(path))
     check_folder(path)
 
 
 def check_folder(path: FilePath) -> None:
-    """Refuse a file whose folder is not there."""
+    """Refuse a file whose folder is not there.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Raises
+    ------
+    FileNotFoundError
+        Where its folder is not there.
+    """
     folder = Path(path).parent
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder} to write {Path(path).name} to")
