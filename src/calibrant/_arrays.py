@@ -261,15 +261,16 @@ def without_ignored(
     """The rows whose label is not ``ignore_index`` (PyTorch marks padding with -100)."""
     if ignore_index is None:
         return scores, labels, sample_weight
-    target = _label_array(labels)
+    target, scores = _label_array(labels), _as_array(scores, "scores")
+    if target.ndim != 1 or len(target) != scores.shape[0]:
+        return scores, labels, sample_weight  # refused where labels are checked
     kept = np.flatnonzero(target != ignore_index)
-    if target.ndim != 1 or kept.size == len(target):
+    if kept.size == len(target):
         return scores, labels, sample_weight
     if kept.size == 0:
         raise ValueError(f"every label is the ignore_index {ignore_index}: no row is left")
-    scores = _as_array(scores, "scores")
     rows = array_namespace(scores).asarray(kept, **place_of(scores))
-    weight = None if sample_weight is None else as_numpy(sample_weight)[kept]
+    weight = None if sample_weight is None else as_weights(sample_weight, len(target))[kept]
     return array_namespace(scores).take(scores, rows, axis=0), target[kept], weight
 
 

@@ -289,6 +289,8 @@ def check_is_calibrator(thing: object) -> None:
 def as_logits(tile: Array, kind: InputKind, first_row: int = 0) -> Array:
     """A tile of scores as valid logits in the working precision; bad values are refused."""
     tile = as_working_float(tile)
+    if is_numpy_array(tile):  # sums of rows follow the layout: one for all
+        tile = np.ascontiguousarray(tile)
     if kind == "probs":
         check_probabilities(tile, first_row=first_row)
         return log_odds(tile, ops_of(tile))

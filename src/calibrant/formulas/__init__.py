@@ -6,9 +6,8 @@ and a saved calibrator is its formula. A formula holds everything that its outpu
 file means the same in every release; it checks its own invariants where it is made.
 
 >>> import numpy as np
->>> from calibrant._ops import NUMPY
 >>> halved = ConstantTemperature(2.0)
->>> halved.probabilities(np.array([[2.0, 0.0]]), NUMPY).round(3)
+>>> halved(np.array([[2.0, 0.0]])).round(3)
 array([[0.731, 0.269]])
 """
 

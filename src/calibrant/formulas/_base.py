@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, final
 
-from calibrant._ops import Ops
+from calibrant._ops import Ops, ops_of
 from calibrant._parts import Part
 from calibrant._rows import scaled_gaps
 from calibrant._types import Array
@@ -22,6 +22,23 @@ class Formula(Part, ABC):
 
     #: True where the formula needs float64 throughout, and so is computed in main memory.
     host_only: ClassVar[bool] = False
+
+    @final
+    def __call__(self, logits: Array) -> Array:
+        """Probabilities of an array of valid logits, computed where it lies.
+
+        Parameters
+        ----------
+        logits : array of shape (rows, classes)
+            Floats: finite, or -inf for masked classes. Nothing is checked here:
+            ``Calibrator.predict_proba`` does that.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            The probabilities.
+        """
+        return self.probabilities(logits, ops_of(logits))
 
     @abstractmethod
     def probabilities(self, logits: Array, ops: Ops) -> Array:

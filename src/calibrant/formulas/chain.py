@@ -30,10 +30,9 @@ class Chain(Formula):
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant._ops import NUMPY
     >>> from calibrant.formulas import ConstantTemperature
     >>> chain = Chain((ConstantTemperature(2.0),), ConstantTemperature(3.0))
-    >>> chain.probabilities(np.array([[6.0, 0.0]]), NUMPY).round(3)
+    >>> chain(np.array([[6.0, 0.0]])).round(3)
     array([[0.731, 0.269]])
     """
 

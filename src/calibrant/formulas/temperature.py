@@ -37,8 +37,7 @@ class ConstantTemperature(TemperatureFormula):
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant._ops import NUMPY
-    >>> ConstantTemperature(2.0).probabilities(np.array([[2.0, 0.0]]), NUMPY).round(3)
+    >>> ConstantTemperature(2.0)(np.array([[2.0, 0.0]])).round(3)
     array([[0.731, 0.269]])
     """
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._arrays import as_labels, to_numpy
+from calibrant._arrays import as_labels, as_numpy, to_numpy
 from calibrant._files import replacing
+from calibrant._types import Labels
 from calibrant.scorefiles._formats import FilePath, format_of
 from calibrant.scorefiles._numpy_files import write_npy
 
@@ -50,7 +51,7 @@ def write_probs(path: FilePath, probs: Any, labels: Any = None, *, temperature: 
     check_can_write(path)
     arrays = {"probs": np.ascontiguousarray(to_numpy(probs))}
     if labels is not None:
-        arrays["labels"] = as_labels(labels, *arrays["probs"].shape)
+        arrays["labels"] = _as_given(labels, *arrays["probs"].shape)
     if temperature is not None:
         arrays["temperature"] = np.ascontiguousarray(to_numpy(temperature))
     write = format_of(path).write
@@ -60,8 +61,16 @@ def write_probs(path: FilePath, probs: Any, labels: Any = None, *, temperature: 
         write(file, arrays)
 
 
+def _as_given(labels: Any, rows: int, classes: int) -> Labels:
+    """Labels are copied: -100 for rows to be left out is a label, too."""
+    array = as_numpy(labels)
+    if array.dtype.kind in "iu" and array.shape == (rows,):
+        return array.astype(np.int64)
+    return as_labels(labels, rows, classes)
+
+
 def check_can_write(path: FilePath) -> None:
-    """Refuse a file that ``write_probs`` could not write, before the work is done.
+    """Refuse files that ``write_probs`` could not write, before the work is done.
 
     Parameters
     ----------
@@ -80,7 +89,7 @@ def check_can_write(path: FilePath) -> None:
 
 
 def check_folder(path: FilePath) -> None:
-    """Refuse a file whose folder is not there.
+    """Refuse files whose folder is not there.
 
     Parameters
     ----------

@@ -288,7 +288,7 @@ def _fisher_squares(loss: AffineLoss) -> float:
     squares = np.square(products, dtype=np.float64)
     itself = float((share * sample.copy_share) @ np.diag(squares))  # no copy pairs with itself
     pairs = float(share.sum() ** 2 - share @ sample.copy_share)
-    return (float(share @ squares @ share) - itself) / pairs if pairs > 0.0 else 0.0
+    return max(float(share @ squares @ share) - itself, 0.0) / pairs if pairs > 0.0 else 0.0
 
 
 def _shares(weight: Floats) -> tuple[Floats, Floats]:

@@ -1,6 +1,6 @@
 """DIAG as its authors fit it, in torch: the slow yardstick of our fit.
 
-    python tests/diag_reference.py cifar100-vgg19
+    python tests/support/diag_reference.py cifar100-vgg19
 
 prints the cross-entropy that the authors' procedure reaches on the validation rows, and ours
 without and with the default penalty. It uses a GPU where there is one.

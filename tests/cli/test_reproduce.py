@@ -12,8 +12,8 @@ import pytest
 from calibrant import datasets
 from calibrant.papers.pts import make_logits
 from cli_support import refuse, run, succeed
+from image_files import write_cifar10
 from reproduction_support import few_steps, tiny_set, write_set
-from test_papers_images import write_cifar10
 
 OPTIONS = ("--quick", "--workers", "1")
 

@@ -418,7 +418,7 @@ def test_every_recipe_builds() -> None:
 @pytest.fixture
 def trainer(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The tool that trains all networks."""
-    file = Path(__file__).parents[1] / "tools" / "train_all_logits.py"
+    file = Path(__file__).parents[2] / "tools" / "train_all_logits.py"
     if not file.exists():
         pytest.skip("the tools are in a clone only")
     specification = importlib.util.spec_from_file_location("train_all_logits", file)
@@ -467,7 +467,7 @@ def test_all_networks_stop_in_time_and_go_on(
 
 # --- the trained stand-ins --------------------------------------------------------------------
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the stand-ins are in a clone only")
