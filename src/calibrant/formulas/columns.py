@@ -115,12 +115,12 @@ class ColumnMap(Formula):
 
     curves: Curves
     classes: int
-    temperature: float
-    sigmoids: ClassSigmoids | None
-    kept: NDArray[np.bool_] | None
-    tie_break: float
-    normalize: bool
-    keep_arg_max: bool
+    temperature: float = 1.0
+    sigmoids: ClassSigmoids | None = None
+    kept: NDArray[np.bool_] | None = None
+    tie_break: float = 0.0
+    normalize: bool = True
+    keep_arg_max: bool = False
 
     def __post_init__(self) -> None:
         checked_part(self, "curves", Curves)

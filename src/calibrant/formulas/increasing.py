@@ -10,12 +10,12 @@ import numpy as np
 from calibrant._ops import Ops
 from calibrant._parts import (
     checked_array,
-    checked_arrays,
     checked_number,
     require,
 )
 from calibrant._types import Array, Floats
 from calibrant.formulas._base import LogitMap
+from calibrant.formulas._layers import checked_layers, network_output
 
 JUST_BELOW = 4.0  # epsilons under the largest, for a smaller logit that rounds to the same value
 
@@ -124,14 +124,8 @@ class QuadratureMap(LogitMap):
     smallest: float
 
     def __post_init__(self) -> None:
-        kernels, biases = checked_arrays(self, "kernels", 2), checked_arrays(self, "biases", 1)
-        require(len(kernels) == len(biases) > 0, "every kernel must have a bias")
-        width = 1
-        for kernel, bias in zip(kernels, biases, strict=True):
-            shape = (width, len(bias))
-            require(kernel.shape == shape, f"a kernel must have shape {shape}, got {kernel.shape}")
-            width = len(bias)
-        require(width == 1, f"the network must have one output, got {width}")
+        outputs = checked_layers(self, 1)
+        require(outputs == 1, f"the network must have one output, got {outputs}")
         size = len(checked_array(self, "nodes", ndim=1, low=0.0, high=1.0))
         require(size >= 2, f"the rule must have at least two nodes, got {size}")
         checked_array(self, "weights", ndim=1, shape=(size,))
@@ -156,13 +150,7 @@ class QuadratureMap(LogitMap):
 
     def _growth(self, points: Array, ops: Ops) -> Array:
         """g at points, elementwise."""
-        values, last = ops.expand(points), len(self.kernels) - 1
-        for index, (kernel, bias) in enumerate(zip(self.kernels, self.biases, strict=True)):
-            values = ops.matmul(values, ops.constant(kernel, points))
-            values = values + ops.constant(bias, points)
-            if index < last:
-                values = ops.maximum(values, 0.0)
-        raw = ops.drop(values)
+        raw = ops.drop(network_output(self, ops.expand(points), ops))
         falling = ops.exp(ops.minimum(raw, 0.0))
         smallest = ops.constant(self.smallest, points)
         return ops.where(raw < 0.0, falling, raw + 1.0) + smallest

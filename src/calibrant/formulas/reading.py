@@ -71,8 +71,22 @@ class Reading(Part, ABC):
         """
 
 
+class TopReading(Reading, ABC):
+    """As many inputs as logits that are read, the k largest."""
+
+    k: int
+
+    @property
+    def width(self) -> int:
+        return self.k
+
+    @property
+    def fewest_classes(self) -> int:
+        return self.k
+
+
 @dataclass(frozen=True, eq=False)
-class TopLogits(Reading):
+class TopLogits(TopReading):
     """The k largest logits in decreasing order, as in the PTS paper.
 
     Parameters
@@ -88,20 +102,12 @@ class TopLogits(Reading):
     def __post_init__(self) -> None:
         checked_count(self, "k")
 
-    @property
-    def width(self) -> int:
-        return self.k
-
-    @property
-    def fewest_classes(self) -> int:
-        return self.k
-
     def read(self, rows: RowSource) -> Array:
         return rows.top(self.k)
 
 
 @dataclass(frozen=True, eq=False)
-class LogGaps(Reading):
+class LogGaps(TopReading):
     """The largest logit, and the logarithms of its gaps to the next ones.
 
     Parameters
@@ -129,14 +135,6 @@ class LogGaps(Reading):
         checked_count(self, "k")
         checked_number(self, "unit", above=0.0)
         checked_number(self, "smallest", above=0.0)
-
-    @property
-    def width(self) -> int:
-        return self.k
-
-    @property
-    def fewest_classes(self) -> int:
-        return self.k
 
     def read(self, rows: RowSource) -> Array:
         top, ops = rows.top(self.k), rows.ops

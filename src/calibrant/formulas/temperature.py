@@ -13,7 +13,6 @@ from calibrant._ops import Ops
 from calibrant._parts import (
     Part,
     checked_array,
-    checked_arrays,
     checked_flag,
     checked_number,
     checked_part,
@@ -22,6 +21,7 @@ from calibrant._parts import (
 from calibrant._rows import log_softmax, softmax, uniform
 from calibrant._types import Array, Floats
 from calibrant.formulas._base import Formula, TemperatureFormula
+from calibrant.formulas._layers import checked_layers, network_output
 from calibrant.formulas.reading import LogitRows, Reading
 
 
@@ -185,15 +185,9 @@ class NetworkTemperature(TemperatureFormula):
         low = checked_array(self, "low", ndim=1, shape=(width,))
         high = checked_array(self, "high", ndim=1, shape=(width,))
         require(bool((low <= high).all()), "low must not lie above high")
-        kernels, biases = checked_arrays(self, "kernels", 2), checked_arrays(self, "biases", 1)
-        require(len(kernels) == len(biases) > 0, "every kernel must have a bias")
-        for kernel, bias in zip(kernels, biases, strict=True):
-            shape = (width, len(bias))
-            require(kernel.shape == shape, f"a kernel must have shape {shape}, got {kernel.shape}")
-            width = len(bias)
-        require(width > 0, "the network must have an output")
+        outputs = checked_layers(self, width)
         if isinstance(self.link, AbsoluteLink):
-            require(width == 1, f"an absolute link is that of one output, got {width}")
+            require(outputs == 1, f"an absolute link is that of one output, got {outputs}")
         if self.clip is not None:
             checked_number(self, "clip", above=0.0)
 
@@ -231,13 +225,7 @@ class NetworkTemperature(TemperatureFormula):
         """
         values = ops.maximum(inputs, ops.constant(self.low, inputs))
         values = ops.minimum(values, ops.constant(self.high, inputs))
-        last = len(self.kernels) - 1
-        for index, (kernel, bias) in enumerate(zip(self.kernels, self.biases, strict=True)):
-            values = ops.matmul(values, ops.constant(kernel, inputs))
-            values = values + ops.constant(bias, inputs)
-            if index < last and not self.linear:
-                values = ops.maximum(values, 0.0)
-        return self.link.temperature(values, ops)
+        return self.link.temperature(network_output(self, values, ops, self.linear), ops)
 
 
 @dataclass(frozen=True, eq=False)

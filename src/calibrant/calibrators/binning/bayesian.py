@@ -90,12 +90,8 @@ class BayesianBinning(LogitCalibrator):
         formula = ColumnMap(
             steps,
             data.n_classes,
-            temperature=1.0,
-            sigmoids=None,
-            kept=None,
             tie_break=TIE_BREAK if self.normalize else 0.0,
             normalize=self.normalize,
-            keep_arg_max=False,
         )
         details = {"bins": len(steps.levels), "absent_classes": columns.absent_classes}
         return formula, FitInfo(True, EXACT, details=details)

@@ -102,12 +102,8 @@ class HistogramBinning(LogitCalibrator):
         formula = ColumnMap(
             steps,
             data.n_classes,
-            temperature=1.0,
-            sigmoids=None,
-            kept=None,
             tie_break=TIE_BREAK if self.normalize else 0.0,
             normalize=self.normalize,
-            keep_arg_max=False,
         )
         return formula, info
 

@@ -97,12 +97,10 @@ class PlattBinner(LogitCalibrator):
         formula = ColumnMap(
             Steps.join([(fit.edges, fit.means) for fit in fits]),
             data.n_classes,
-            temperature=1.0,
             sigmoids=ClassSigmoids(slope, intercept, CLIP),
             kept=kept if kept.any() else None,
             tie_break=TIE_BREAK if self.normalize else 0.0,
             normalize=self.normalize,
-            keep_arg_max=False,
         )
         return formula, _info(fits, columns.absent_classes)
 

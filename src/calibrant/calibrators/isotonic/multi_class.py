@@ -63,9 +63,6 @@ class MultiClassIsotonic(LogitCalibrator):
         formula = ColumnMap(
             line,
             data.n_classes,
-            temperature=1.0,
-            sigmoids=None,
-            kept=None,
             tie_break=TIE_BREAK,
             normalize=self.normalize,
             keep_arg_max=True,

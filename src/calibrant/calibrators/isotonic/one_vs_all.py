@@ -163,11 +163,8 @@ def _fit_columns(
         lines,
         data.n_classes,
         temperature,
-        sigmoids=None,
-        kept=None,
         tie_break=TIE_BREAK,
         normalize=normalize,
-        keep_arg_max=False,
     )
     details = {"points": len(lines.x), "absent_classes": columns.absent_classes}
     return formula, FitInfo(True, EXACT, loss="brier", details=details)
