@@ -260,11 +260,17 @@ class Steps(Curves):
 
     def _by_passes(self, x: Floats, width: int) -> Floats:
         """A few passes over the tile are faster than a search in every column."""
-        place = np.empty(x.shape, np.intp)
-        place[...] = np.arange(self.count) * width
-        for edge in self.edges.reshape(self.count, width - 1).T:
-            place += x > edge
+        passed = np.zeros(x.shape, np.int8)  # one byte each: the passes are bound by memory
+        for edge in self._edges_by_place:
+            passed += (x > edge).view(np.int8)
+        place = passed.astype(np.intp)
+        place += np.arange(self.count) * width
         return self.levels.take(place)
+
+    @cached_property
+    def _edges_by_place(self) -> Floats:
+        """Where all curves have equally many edges: (edges per curve, curves)."""
+        return np.ascontiguousarray(self.edges.reshape(self.count, -1).T)
 
     @cached_property
     def padded(self) -> PaddedCurves:

@@ -60,38 +60,40 @@ class TopLabelMap(Formula):
         return self.classes
 
     def probabilities(self, logits: Array, ops: Ops) -> Array:
-        first, wide, share, _ = self._spread(logits, ops)
-        confidence = ops.cast(wide, logits)
+        spread = self._spread(logits, ops)
+        rest = 1.0 - spread.confidence
+        others = spread.shares(rest, ops)
+        confidence = ops.cast(spread.confidence, logits)
         # rounded, no tied class may pass the first, and no smaller one may reach it
         below = confidence * (1.0 - ops.eps(logits) / 2.0)
         limit = ops.where(logits < ops.max(logits), below, confidence)
-        others = ops.minimum(ops.cast((1.0 - wide) * share, logits), limit)
-        return ops.where(first, confidence, others)
+        return ops.where(spread.first, confidence, ops.minimum(ops.cast(others, logits), limit))
 
     def log_probabilities(self, logits: Array, ops: Ops) -> Array:
-        first, confidence, share, log_share = self._spread(logits, ops)
-        logs = ops.where(share > 0.0, ops.log(ops.where(share > 0.0, share, 1.0)), log_share)
-        logs = logs + ops.log1p(-confidence)
-        result = ops.cast(ops.where(first, ops.log(confidence), logs), logits)
+        spread = self._spread(logits, ops)
+        share = spread.shares(ops.full_like(spread.confidence, 1.0), ops)
+        positive = share > 0.0
+        logs = ops.log(ops.where(positive, share, 1.0))
+        logs = ops.where(positive, logs, spread.below - ops.log(spread.total))
+        logs = logs + ops.log1p(-spread.confidence)
+        result = ops.cast(ops.where(spread.first, ops.log(spread.confidence), logs), logits)
         return keep_arg_max_of_logs(result, logits, ops)
 
-    def _spread(self, logits: Array, ops: Ops) -> tuple[Array, Array, Array, Array]:
-        """Which class is first, its confidence, and the others' shares and first log-shares."""
-        wide = ops.cast(logits, "float64")
-        first = ops.first_largest(wide)
+    def _spread(self, logits: Array, ops: Ops) -> _Spread:
+        wide, masked = ops.cast(logits, "float64"), ops.is_masked(logits)
+        first = ops.first_largest(logits)
         rest = ops.where(first, -np.inf, wide)
-        others = ops.sum(ops.cast(ops.invert(ops.is_masked(logits)), wide)) - 1.0
+        others = ops.sum(ops.cast(ops.invert(masked), wide)) - 1.0
         alone = others < 0.5
-        second = ops.where(alone, 0.0, ops.max(rest))
-        below = rest - second
+        below = rest - ops.where(alone, 0.0, ops.max(rest))
         weight = ops.exp(below)
-        total = ops.sum(weight)
+        total = ops.maximum(ops.sum(weight), 1.0)
         # by the same sum as in the fit: a curve may be steep, and rounding would show
         old = 1.0 / ops.sum(ops.exp(ops.gaps(wide)))
         confidence = self._possible(ops.look_up(old, self.curve), others, alone, ops)
-        safe = ops.maximum(total, 1.0)
-        share = _evened(weight / safe, rest, confidence, others, ops)
-        return first, confidence, share, below - ops.log(safe)
+        even = 1.0 / ops.maximum(others, 1.0)
+        mixing = _mixing(ops.where(alone, 0.0, 1.0 / total), even, confidence, ops)
+        return _Spread(first, masked, confidence, below, weight, total, even, mixing)
 
     def _possible(self, confidence: Array, others: Array, alone: Array, ops: Ops) -> Array:
         """The nearest confidence that an arg max can have."""
@@ -100,14 +102,28 @@ class TopLabelMap(Formula):
         return ops.where(alone, 1.0, ops.minimum(raised, ops.constant(self.certain, raised)))
 
 
-def _evened(share: Array, rest: Array, confidence: Array, others: Array, ops: Ops) -> Array:
-    """Shares mixed with equal ones so far that (1 - confidence) * share <= confidence."""
+@dataclass(frozen=True)
+class _Spread:
+    """What the top class leaves, and how the others share it."""
+
+    first: Array  # True at the top class
+    masked: Array
+    confidence: Array  # of the top class, (.., 1)
+    below: Array  # the others' logits minus the second largest
+    weight: Array  # exp(below)
+    total: Array  # its sum, (.., 1)
+    even: Array  # an equal share, (.., 1)
+    mixing: Array  # how far shares are mixed with equal ones, (.., 1)
+
+    def shares(self, amount: Array, ops: Ops) -> Array:
+        """The others' shares of a number per row; what stands at the top class does not count."""
+        mixed = self.weight * (amount * (1.0 - self.mixing) / self.total)
+        mixed = mixed + amount * self.mixing * self.even
+        return ops.where(self.masked, 0.0, mixed) if ops.any(self.masked) else mixed
+
+
+def _mixing(largest: Array, even: Array, confidence: Array, ops: Ops) -> Array:
+    """How much of equal shares makes (1 - confidence) * share <= confidence."""
     room = confidence / ops.maximum(1.0 - confidence, SMALLEST_DIVISOR)
-    largest = ops.max(share)
-    crowded = largest > room
-    if not ops.any(crowded):
-        return share
-    even = 1.0 / ops.maximum(others, 1.0)
     excess = ops.maximum(largest - room, 0.0) / ops.maximum(largest - even, SMALLEST_DIVISOR)
-    equal = ops.where(ops.is_masked(rest), 0.0, ops.full_like(share, 1.0) * even)
-    return share + ops.minimum(excess, 1.0) * (equal - share)
+    return ops.minimum(excess, 1.0)
