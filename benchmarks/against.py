@@ -27,6 +27,7 @@ SIZES = ((5_000, 100), (12_500, 1000))
 SMALL = (100_000, 10)
 TWO_CLASSES = ("platt", "beta")
 LIMIT = 1.10
+PAUSE = 0.1  # seconds
 
 
 def data(rows: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -154,6 +155,15 @@ def ask(process: subprocess.Popen[str], line: str) -> str:
     return process.stdout.readline().strip()
 
 
+def timed_round(pair: tuple[Any, Any], number: int) -> list[float]:
+    """Seconds of both, who begins in turns; a pause, as threads of BLAS spin after their work."""
+    seconds = [0.0, 0.0]
+    for index in (0, 1) if number % 2 else (1, 0):
+        time.sleep(PAUSE)
+        seconds[index] = float(ask(pair[index], "again"))
+    return seconds
+
+
 def compare(other: Path, pattern: str, rounds: int) -> list[tuple[str, float, float]]:
     """Job, best seconds of the other tree, best seconds of this one."""
     result = []
@@ -163,9 +173,7 @@ def compare(other: Path, pattern: str, rounds: int) -> list[tuple[str, float, fl
         name, same = old.stdout.readline().strip(), new.stdout.readline().strip()
         while name:
             assert name == same, f"the trees name other jobs: {name} and {same}"
-            times = [
-                [float(ask(process, "again")) for process in (old, new)] for _ in range(rounds)
-            ]
+            times = [timed_round((old, new), number) for number in range(rounds)]
             before, after = np.min(times, axis=0)
             result.append((name, float(before), float(after)))
             print(

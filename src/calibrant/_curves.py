@@ -158,9 +158,13 @@ class Lines(Curves):
         if self.count == 1:
             return np.interp(x, self.x, self.y)
         by_class = x.T.copy()  # a view of one row, or of Fortran order, would be overwritten
-        for index, column in enumerate(by_class):
-            by_class[index] = np.interp(column, *self.line(index))
+        for column, (points, heights) in zip(by_class, self._lines, strict=True):
+            column[:] = np.interp(column, points, heights)
         return np.ascontiguousarray(by_class.T)
+
+    @cached_property
+    def _lines(self) -> list[tuple[Floats, Floats]]:
+        return [self.line(index) for index in range(self.count)]
 
     @cached_property
     def padded(self) -> PaddedCurves:
@@ -253,10 +257,14 @@ class Steps(Curves):
         if widths[0] <= MANY_EDGES and np.all(widths == widths[0]):
             return self._by_passes(x, int(widths[0]))
         by_class = x.T.copy()  # a view of one row, or of Fortran order, would be overwritten
-        for index, column in enumerate(by_class):
-            edges, levels = self.step(index if self.count > 1 else 0)
-            by_class[index] = levels.take(np.searchsorted(edges, column, side="left"))
+        steps = self._steps * len(by_class) if self.count == 1 else self._steps
+        for column, (edges, levels) in zip(by_class, steps, strict=True):
+            column[:] = levels.take(edges.searchsorted(column))
         return np.ascontiguousarray(by_class.T)
+
+    @cached_property
+    def _steps(self) -> list[tuple[Floats, Floats]]:
+        return [self.step(index) for index in range(self.count)]
 
     def _by_passes(self, x: Floats, width: int) -> Floats:
         """A few passes over the tile are faster than a search in every column."""

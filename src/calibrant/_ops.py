@@ -1,29 +1,18 @@
 """What a formula may do with arrays: one interface, one implementation per way of computing.
 
 A formula is written once, in these operations and Python's operators, and computed by all that
-implement them: here NumPy and every namespace of the array API standard, in ``calibrant.torch`` the
-modules, in ``calibrant.onnx`` a graph that is written instead of computed. All operations work
-along the last axis, that of the classes; reductions keep it, with length 1.
+implement them: NumPy and every namespace of the array API standard (``_array_ops``), in
+``calibrant.torch`` the modules, in ``calibrant.onnx`` a graph that is written instead of computed.
+All operations work along the last axis, that of the classes; reductions keep it, with length 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, reduce
 from typing import Any, Literal, Protocol
 
-import numpy as np
-from array_api_compat import array_namespace, is_numpy_array, is_torch_array
-from numpy.typing import NDArray
-
-from calibrant._arrays import FEW_CLASSES, place_of, row_max, row_sums, to_numpy
-from calibrant._arrays import like as as_kind
 from calibrant._curves import Curves
 from calibrant._types import Array
-
-# Products with a thin matrix may raise the "invalid" flag for lanes that BLAS loads and does not
-# use, now and then, even where all is 0: no sign of a NaN.
-blas_flags_ignored = np.errstate(invalid="ignore")
 
 
 class Ops(Protocol):
@@ -133,6 +122,24 @@ class Ops(Protocol):
         -------
         array of shape (.., n)
             The result, elementwise.
+        """
+
+    def clip(self, x: Array, low: Array, high: Array) -> Array:
+        """Bring values within bounds.
+
+        Parameters
+        ----------
+        x : array of shape (.., n)
+            Any values.
+        low : array or float
+            The lower bound.
+        high : array or float
+            The upper bound.
+
+        Returns
+        -------
+        array of shape (.., n)
+            The nearest values within the bounds, elementwise.
         """
 
     def where(self, condition: Array, yes: Array, no: Array) -> Array:
@@ -520,204 +527,3 @@ class Ops(Protocol):
         array
             The values there, of the shape of ``position``.
         """
-
-
-class ArrayOps:
-    """The operations by a namespace of the array API standard."""
-
-    def __init__(self, namespace: Any) -> None:
-        self.xp = namespace
-
-    def exp(self, x: Array) -> Array:
-        return self.xp.exp(x)
-
-    def log(self, x: Array) -> Array:
-        return self.xp.log(x)
-
-    def log1p(self, x: Array) -> Array:
-        return self.xp.log1p(x)
-
-    def tanh(self, x: Array) -> Array:
-        return self.xp.tanh(x)
-
-    def abs(self, x: Array) -> Array:
-        return self.xp.abs(x)
-
-    def maximum(self, x: Array, y: Array) -> Array:
-        return self.xp.clip(x, min=y) if isinstance(y, float) else self.xp.maximum(x, y)
-
-    def minimum(self, x: Array, y: Array) -> Array:
-        return self.xp.clip(x, max=y) if isinstance(y, float) else self.xp.minimum(x, y)
-
-    def where(self, condition: Array, yes: Array, no: Array) -> Array:
-        if isinstance(yes, float):
-            yes = self.xp.full_like(no, yes)
-        elif isinstance(no, float):
-            no = self.xp.full_like(yes, no)
-        return self.xp.where(condition, yes, no)
-
-    def any(self, condition: Array) -> bool:
-        return bool(self.xp.any(condition))
-
-    def invert(self, condition: Array) -> Array:
-        return ~condition
-
-    def is_masked(self, x: Array) -> Array:
-        return x == -np.inf
-
-    def max(self, x: Array) -> Array:
-        return self.xp.max(x, axis=-1, keepdims=True)
-
-    def min(self, x: Array) -> Array:
-        return self.xp.min(x, axis=-1, keepdims=True)
-
-    def sum(self, x: Array) -> Array:
-        return self.xp.sum(x, axis=-1, keepdims=True)
-
-    def mean(self, x: Array) -> Array:
-        return self.xp.mean(x, axis=-1, keepdims=True)
-
-    def gaps(self, x: Array) -> Array:
-        return x - self.max(x)
-
-    def divide(self, x: Array, y: Array) -> Array:
-        return x / y
-
-    def softmax(self, gaps: Array) -> Array:
-        weight = self.xp.exp(gaps)
-        return weight / self.sum(weight)
-
-    def log_softmax(self, gaps: Array) -> Array:
-        return gaps - self.xp.log(self.sum(self.xp.exp(gaps)))
-
-    def top(self, x: Array, k: int) -> Array:
-        if is_torch_array(x):
-            return x.topk(k, dim=-1).values
-        return self.xp.sort(x, axis=-1, descending=True)[..., :k]
-
-    def arg_max(self, x: Array) -> Array:
-        return self.xp.argmax(x, axis=-1, keepdims=True)
-
-    def take(self, x: Array, index: Array) -> Array:
-        return self.xp.take_along_axis(x, index, axis=-1)
-
-    def first_largest(self, x: Array) -> Array:
-        columns = self.xp.arange(x.shape[-1], **place_of(x))
-        return columns == self.arg_max(x)
-
-    def concat(self, parts: Sequence[Array]) -> Array:
-        return self.xp.concat(list(parts), axis=-1)
-
-    def expand(self, x: Array) -> Array:
-        return x[..., None]
-
-    def drop(self, x: Array) -> Array:
-        return x[..., 0]
-
-    def matmul(self, x: Array, kernel: Array) -> Array:
-        return x @ kernel
-
-    def constant(self, values: Any, like: Array) -> Array:
-        if isinstance(values, float):
-            return values
-        # copies: what a formula holds cannot be written to, which not every kind of array can say
-        if values.dtype == bool:
-            return as_kind(values.copy(), like)
-        return self.xp.asarray(values.copy(), dtype=like.dtype, device=like.device)
-
-    def full_like(self, x: Array, value: float) -> Array:
-        return self.xp.full_like(x, value)
-
-    def cast(self, x: Array, kind: Literal["float64"] | Array) -> Array:
-        dtype = self.xp.float64 if isinstance(kind, str) else kind.dtype
-        return self.xp.astype(x, dtype, copy=False)
-
-    def eps(self, x: Array) -> float:
-        return float(self.xp.finfo(x.dtype).eps)
-
-    def look_up(self, x: Array, curves: Curves) -> Array:
-        return as_kind(curves.values(to_numpy(x)), x)
-
-    def interpolate(self, table: Array, position: Array) -> Array:
-        last = table.shape[0] - 2
-        cell = self.xp.clip(self.xp.astype(position, self.xp.int64), 0, last)
-        flat = self.xp.reshape(cell, (-1,))
-        left = self.xp.reshape(self.xp.take(table, flat, axis=0), position.shape)
-        right = self.xp.reshape(self.xp.take(table, flat + 1, axis=0), position.shape)
-        fraction = position - self.xp.astype(cell, position.dtype)
-        return self.xp.minimum(left + fraction * (right - left), right)
-
-
-class NumpyOps(ArrayOps):
-    """The operations in NumPy, by the ways that are fast there."""
-
-    def __init__(self) -> None:
-        super().__init__(array_namespace(np.zeros(1)))
-
-    def log(self, x: Array) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.log(x)
-
-    def log1p(self, x: Array) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.log1p(x)
-
-    def maximum(self, x: Array, y: Array) -> Array:
-        return np.maximum(x, y)
-
-    def minimum(self, x: Array, y: Array) -> Array:
-        return np.minimum(x, y)
-
-    def where(self, condition: Array, yes: Array, no: Array) -> Array:
-        return np.where(condition, yes, no)
-
-    def max(self, x: Array) -> Array:
-        return row_max(x)[:, None] if x.ndim == 2 else x.max(axis=-1, keepdims=True)
-
-    @blas_flags_ignored
-    def sum(self, x: Array) -> Array:
-        """In float64 a row's sum does not depend on the rows around it: a step may follow."""
-        if x.dtype != np.float64:
-            return row_sums(x)[..., None]
-        if x.ndim == 2 and x.shape[1] <= FEW_CLASSES:
-            return reduce(np.add, list(x.T))[:, None]
-        return x.sum(axis=-1, keepdims=True)
-
-    def softmax(self, gaps: Array) -> Array:
-        weight = np.exp(gaps)
-        weight /= self.sum(weight)
-        return weight
-
-    def top(self, x: Array, k: int) -> Array:
-        classes = x.shape[-1]
-        if k < classes:
-            x = np.partition(x, classes - k, axis=-1)[..., classes - k :]
-        return np.sort(x, axis=-1)[..., ::-1]
-
-    @blas_flags_ignored
-    def matmul(self, x: Array, kernel: Array) -> Array:
-        return x @ kernel
-
-    def constant(self, values: Any, like: Array) -> Array:
-        if isinstance(values, float) or values.dtype == bool:
-            return values
-        return values.astype(like.dtype, copy=False)
-
-    def cast(self, x: NDArray[Any], kind: Literal["float64"] | Array) -> NDArray[Any]:
-        return x.astype(np.float64 if isinstance(kind, str) else kind.dtype, copy=False)
-
-    def look_up(self, x: Array, curves: Curves) -> Array:
-        return curves.values(x)
-
-
-NUMPY = NumpyOps()
-
-
-def ops_of(array: Array) -> ArrayOps:
-    """The operations that compute with such an array."""
-    return NUMPY if is_numpy_array(array) else _by_namespace(array_namespace(array))
-
-
-@cache
-def _by_namespace(namespace: Any) -> ArrayOps:
-    return ArrayOps(namespace)

@@ -16,6 +16,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_jax_array
 from numpy.typing import NDArray
 
+from calibrant._array_ops import NUMPY, ops_of
 from calibrant._arrays import (
     DEVICE_TILE_ELEMENTS,
     TILE_ELEMENTS,
@@ -33,7 +34,6 @@ from calibrant._arrays import (
     warn_if_probabilities,
     without_ignored,
 )
-from calibrant._ops import NUMPY, ops_of
 from calibrant._partition import (
     GapRows,
     NodeRows,

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_info
 
 import calibrant
-from calibrant._ops import NumpyOps
+from calibrant._array_ops import NumpyOps
 from calibrant._threads import one_blas_thread
 from calibrant._weights import as_counts, copies, effective_rows
 from calibrant.calibrators import REGISTRY, DiagonalOrderPreserving, HistogramBinning

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrant
+from calibrant._array_ops import NUMPY, ops_of
 from calibrant._curves import Lines, Steps
-from calibrant._ops import NUMPY, ops_of
 from calibrant._parts import KINDS, from_state, to_state
 from calibrant.formulas import (
     AbsoluteLink,

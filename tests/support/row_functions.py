@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calibrant import _rows
-from calibrant._ops import ops_of
+from calibrant._array_ops import ops_of
 
 
 def _column(temperature: Any) -> Any:

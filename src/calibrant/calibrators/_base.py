@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant._array_ops import NUMPY, ops_of
 from calibrant._arrays import (
     DEVICE_TILE_ELEMENTS,
     as_labels,
@@ -34,7 +35,7 @@ from calibrant._arrays import (
 )
 from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
-from calibrant._ops import NUMPY, Ops, ops_of
+from calibrant._ops import Ops
 from calibrant._rows import log_odds
 from calibrant._threads import available_cores, one_blas_thread
 from calibrant._types import Array, Floats, InputKind, Labels

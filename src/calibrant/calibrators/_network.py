@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._ops import blas_flags_ignored
+from calibrant._array_ops import blas_flags_ignored
 from calibrant._types import Floats
 
 Weights = list[Floats]

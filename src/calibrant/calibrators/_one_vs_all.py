@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._array_ops import NUMPY
 from calibrant._arrays import row_tiles
-from calibrant._ops import NUMPY
 from calibrant._rows import softmax
 from calibrant._threads import available_cores
 from calibrant._types import Floats, Labels, Report

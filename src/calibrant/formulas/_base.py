@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, final
 
-from calibrant._ops import Ops, ops_of
+from calibrant._array_ops import ops_of
+from calibrant._ops import Ops
 from calibrant._parts import Part
 from calibrant._rows import scaled_gaps
 from calibrant._types import Array

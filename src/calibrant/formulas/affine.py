@@ -98,7 +98,7 @@ def affine_inputs(
 ) -> Array:
     """The features of logits of at most ``largest``, those of masked classes filled in."""
     limit = ops.constant(largest, logits)
-    bounded = ops.minimum(ops.maximum(logits, -limit), limit)
+    bounded = ops.clip(logits, -limit, limit)
     read = features.read(bounded, masked, ops)
     if not ops.any(masked):
         return read

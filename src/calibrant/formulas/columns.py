@@ -75,7 +75,7 @@ class ClassSigmoids(Part):
             The values of the sigmoids.
         """
         clip = ops.constant(self.clip, probs)
-        inside = ops.minimum(ops.maximum(probs, clip), 1.0 - clip)
+        inside = ops.clip(probs, clip, 1.0 - clip)
         log_odds = ops.log(inside) - ops.log1p(-inside)
         slope, intercept = ops.constant(self.slope, probs), ops.constant(self.intercept, probs)
         return sigmoid(slope * log_odds + intercept, ops)

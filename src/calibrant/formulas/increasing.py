@@ -43,7 +43,7 @@ class IncreasingTable(LogitMap):
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant._ops import NUMPY
+    >>> from calibrant._array_ops import NUMPY
     >>> formula = IncreasingTable(-1.0, 1.0, [-2.0, 0.0, 1.0], 0.5)
     >>> formula.scores(np.array([[-0.5, 0.5, 3.0]]), NUMPY)
     array([[-1. ,  0.5,  2. ]])
@@ -83,10 +83,10 @@ class IncreasingTable(LogitMap):
     def _parts(self, logits: Array, ops: Ops) -> tuple[Array, Array]:
         """The table's value at the nearest logit within, and how far the logit lies outside."""
         low, high = ops.constant(self.low, logits), ops.constant(self.high, logits)
-        inside = ops.minimum(ops.maximum(logits, low), high)
+        inside = ops.clip(logits, low, high)
         cells = float(self.table.shape[0] - 1)
         position = (inside - low) * (cells / (high - low))
-        position = ops.minimum(ops.maximum(position, 0.0), cells)
+        position = ops.clip(position, 0.0, cells)
         table = ops.constant(self.table, logits)
         return ops.interpolate(table, position), logits - inside
 

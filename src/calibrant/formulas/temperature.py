@@ -134,7 +134,7 @@ class AbsoluteLink(Link):
 
     def temperature(self, raw: Array, ops: Ops) -> Array:
         smallest, largest = ops.constant(self.smallest, raw), ops.constant(self.largest, raw)
-        return ops.minimum(ops.maximum(ops.abs(raw), smallest), largest)
+        return ops.clip(ops.abs(raw), smallest, largest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ class NetworkTemperature(TemperatureFormula):
         if self.clip is None:
             return logits
         clip = ops.constant(self.clip, logits)
-        return ops.minimum(ops.maximum(logits, -clip), clip)
+        return ops.clip(logits, -clip, clip)
 
     def temperature(self, logits: Array, ops: Ops) -> Array:
         return self.from_inputs(self.reading.read(LogitRows(logits, ops)), ops)
@@ -223,8 +223,8 @@ class NetworkTemperature(TemperatureFormula):
         array of shape (.., 1)
             One temperature per row.
         """
-        values = ops.maximum(inputs, ops.constant(self.low, inputs))
-        values = ops.minimum(values, ops.constant(self.high, inputs))
+        low, high = ops.constant(self.low, inputs), ops.constant(self.high, inputs)
+        values = ops.clip(inputs, low, high)
         return self.link.temperature(network_output(self, values, ops, self.linear), ops)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 from numpy.typing import NDArray
 
+from calibrant._array_ops import ops_of
 from calibrant._arrays import (
     DEVICE_TILE_ELEMENTS,
     TILE_ELEMENTS,
@@ -24,11 +25,11 @@ from calibrant._arrays import (
     check_probabilities,
     normalize_rows,
     on_host,
+    row_max,
     row_tiles,
     to_numpy,
     without_ignored,
 )
-from calibrant._ops import ops_of
 from calibrant._rows import log_softmax
 from calibrant._types import Array, Floats, InputKind, Labels, RowRule
 from calibrant._weights import weighted_mean
@@ -176,7 +177,7 @@ def top_of(tile: Array, labels: Labels) -> tuple[NDArray[Any], NDArray[np.bool_]
     xp = array_namespace(tile)
     if not is_numpy_array(tile) or tile.shape[1] > _FEW_CLASSES:
         correct = to_numpy(xp.argmax(tile, axis=1)) == labels
-        return to_numpy(xp.max(tile, axis=1)), correct
+        return to_numpy(row_max(tile)), correct
     # NumPy is slow along short rows: go down the columns instead.
     columns = list(tile.T)
     largest = reduce(np.maximum, columns)

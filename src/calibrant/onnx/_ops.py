@@ -40,6 +40,9 @@ class GraphOps:
     def minimum(self, x: Tensor, y: Tensor | float) -> Tensor:
         return x.at_most(y)
 
+    def clip(self, x: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
+        return x.at_least(low).at_most(high)
+
     def where(self, condition: Tensor, yes: Tensor | float, no: Tensor | float) -> Tensor:
         return where(condition, yes, no)
 

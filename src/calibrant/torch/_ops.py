@@ -53,6 +53,9 @@ class TorchOps:
     def minimum(self, x: Tensor, y: Tensor | float) -> Tensor:
         return x.minimum(y) if isinstance(y, Tensor) else x.clamp(max=y)
 
+    def clip(self, x: Tensor, low: Any, high: Any) -> Tensor:
+        return x.clamp(low, high)
+
     def where(self, condition: Tensor, yes: Tensor | float, no: Tensor | float) -> Tensor:
         return torch.where(condition, yes, no)
 

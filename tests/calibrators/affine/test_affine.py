@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from calibrant import CalibrationWarning
-from calibrant._ops import ops_of
+from calibrant._array_ops import ops_of
 from calibrant._optimize import lbfgs
 from calibrant.calibrators import (
     DirichletCalibration,

@@ -25,7 +25,7 @@ from hypothesis.extra.numpy import arrays
 
 import diag_reference
 from calibrant import CalibrationWarning
-from calibrant._ops import NUMPY, ops_of
+from calibrant._array_ops import NUMPY, ops_of
 from calibrant.calibrators import DiagonalOrderPreserving, TemperatureScaling
 from calibrant.calibrators import _network as network
 from calibrant.calibrators.increasing._fit import Grid, GridLoss, NetworkLoss, make_grid

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._array_ops import NUMPY
 from calibrant._fit_info import FitInfo
-from calibrant._ops import NUMPY
 from calibrant._progress import reporter
 from calibrant._types import Floats, Progress
 from calibrant._weights import effective_rows, shares

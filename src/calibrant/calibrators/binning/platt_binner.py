@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._array_ops import NUMPY
 from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
-from calibrant._ops import NUMPY
 from calibrant._progress import reporter
 from calibrant._threads import available_cores
 from calibrant._types import Floats, InputKind, Progress

@@ -7,9 +7,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from calibrant._array_ops import NUMPY
 from calibrant._arrays import row_tiles
 from calibrant._fit_info import FitInfo
-from calibrant._ops import NUMPY
 from calibrant._optimize import Minimum
 from calibrant._progress import reporter
 from calibrant._threads import one_blas_thread

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
+from calibrant._array_ops import NUMPY
 from calibrant._fit_info import FitInfo
 from calibrant._losses import ProfileLoss
-from calibrant._ops import NUMPY, Ops
+from calibrant._ops import Ops
 from calibrant._progress import reporter
 from calibrant._types import Floats, Progress, RandomState
 from calibrant.calibrators._base import Fitted
