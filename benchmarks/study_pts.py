@@ -148,7 +148,7 @@ def fit_variant(
         at = penalties.index(chosen.penalty)
         read = np.clip(INPUTS[variant.inputs](other.top_logits(), base), low, high)
         raw = [
-            network.forward(network.unflatten(path[at][0], sizes), (read - mean) / spread)
+            network.forward(network.unflatten(path[at].flat, sizes), (read - mean) / spread)
             for path in paths
         ]
         return base * np.exp(np.mean([nets[0].link(r)[0] for r in raw], axis=0))

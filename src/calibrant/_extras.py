@@ -1,21 +1,21 @@
-"""Optional packages: imported where they are needed, or an error says how to install them."""
+"""Packages that only some parts need: imported when they are, with the way to install them."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
+PACKAGES = {"PIL": "pillow"}  # where a package is not called as its module is
 
-def need(module: str, extra: str, purpose: str) -> Any:
+
+def need(module: str, extra: str, who_needs: str) -> Any:
     """A module of another package, or an error that says how to install it.
 
-    ``purpose`` is who needs it: "calibrant.onnx", ".parquet files".
+    ``who_needs`` begins the message: "calibrant.onnx needs", ".parquet files need".
     """
     try:
         return import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
-        verb = "need" if purpose.endswith("s") and "." not in purpose[1:] else "needs"
-        raise ImportError(
-            f'{purpose} {verb} {package}: pip install "calibrant[{extra}]"'
-        ) from error
+        top = module.partition(".")[0]
+        package = PACKAGES.get(top, top)
+        raise ImportError(f'{who_needs} {package}: pip install "calibrant[{extra}]"') from error

@@ -71,7 +71,7 @@ def _before(digest: str) -> str:
 
 def to_arrow(document: Mapping[str, Any], arrays: Arrays) -> Any:
     """A table of one row; tables of several meters concatenate."""
-    arrow = need("pyarrow", "parquet", "Arrow tables")
+    arrow = need("pyarrow", "parquet", "Arrow tables need")
     body = json.dumps({"format": FORMAT, **document})
     kinds = {"counts": arrow.int64(), "sums": arrow.float64()}
     columns = {"settings": arrow.array([body]), "sha256": arrow.array([_digest(body, arrays)])}

@@ -19,7 +19,7 @@ FAR = 2**31 - 1  # the end of a slice that goes on to the end
 
 def need_onnx(module: str = "onnx") -> Any:
     """A module of the onnx package, or an error that says how to install it."""
-    return need(module, "onnx", "calibrant.onnx")
+    return need(module, "onnx", "calibrant.onnx needs")
 
 
 class GraphBuilder:

@@ -28,7 +28,7 @@ def open_parquet(path: Path) -> Iterator[Source]:
 
 
 def _pyarrow_parquet() -> Any:
-    return need("pyarrow.parquet", "parquet", ".parquet files")
+    return need("pyarrow.parquet", "parquet", ".parquet files need")
 
 
 def _fetch(path: Path, file: Any, wanted: list[list[str]]) -> list[NDArray[Any]]:

@@ -51,7 +51,7 @@ def _bfloat16_tensor(path: Path, name: str) -> NDArray[np.float32]:
 @contextmanager
 def open_torch(path: Path) -> Iterator[Source]:
     """A tensor, or the tensors in a dictionary."""
-    torch = need("torch", "torch", f"{path.suffix} files")
+    torch = need("torch", "torch", f"{path.suffix} files need")
     content = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(content, torch.Tensor):
         content = {NAMELESS: content}
@@ -73,5 +73,5 @@ def write_safetensors(file: IO[bytes], arrays: Arrays) -> None:
 
 def write_torch(file: IO[bytes], arrays: Arrays) -> None:
     """A dictionary of tensors."""
-    torch = need("torch", "torch", ".pt files")
+    torch = need("torch", "torch", ".pt files need")
     torch.save({name: torch.from_numpy(array) for name, array in arrays.items()}, file)

@@ -9,13 +9,12 @@
 
 from __future__ import annotations
 
-try:
-    import torch  # noqa: F401 - PyTorch itself: absolute imports do not see this package
-except ImportError as error:
-    raise ImportError('calibrant.torch needs PyTorch: pip install "calibrant[torch]"') from error
+from calibrant._extras import need
 
-from calibrant.torch._base import CalibratorModule
-from calibrant.torch._collect import collect_logits
-from calibrant.torch._convert import CalibratedModule, to_module
+need("torch", "torch", "calibrant.torch needs")  # PyTorch: absolute imports do not see this package
+
+from calibrant.torch._base import CalibratorModule  # noqa: E402
+from calibrant.torch._collect import collect_logits  # noqa: E402
+from calibrant.torch._convert import CalibratedModule, to_module  # noqa: E402
 
 __all__ = ["CalibratedModule", "CalibratorModule", "collect_logits", "to_module"]
