@@ -92,6 +92,16 @@ def test_methods_for_two_classes():
         calibrant.compare(*example(60), *example(60), methods=["platt"])
 
 
+def test_methods_are_named_as_metrics_are():
+    data = (*example(60), *example(60))
+    assert [r.method for r in calibrant.compare(*data, methods="ts", metrics="ece")] == ["ts"]
+    assert [r.method for r in calibrant.compare(*data, methods=["TS", "ts"])] == ["ts"]
+    with pytest.raises(ValueError, match="methods must name at least one of base, ts"):
+        calibrant.compare(*data, methods=[])
+    with pytest.raises(ValueError, match="method must be one of"):
+        calibrant.compare(*data, methods=["ts", "oracle"])
+
+
 def test_a_class_says_itself_that_it_is_for_two_classes(monkeypatch):
     monkeypatch.setattr(REGISTRY["ts"], "two_classes_only", True, raising=False)
     got = calibrant.compare(*example(60), *example(60), metrics=["ece"])

@@ -95,7 +95,9 @@ def test_a_notebook_shows_the_same_table():
     html = got._repr_html_()
     assert html.startswith("<table>")
     assert f"<td>{100.0 * got.ece.value:.2f}</td>" in html
-    assert "Spiegelhalter&#x27;s test" in html
+    assert "Spiegelhalter" not in html  # metrics were named
+    whole = evaluate(*example(), n_resamples=0)._repr_html_()
+    assert "Spiegelhalter&#x27;s test" in whole
 
 
 def test_torch_and_seed():

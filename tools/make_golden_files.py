@@ -70,6 +70,24 @@ def fitted(name: str) -> Calibrator:
         return calibrator.fit(scores(calibrator.input, classes), example(classes)[1])
 
 
+def others(folder: Path) -> None:
+    """A profile of either kind and a meter, where they are missing."""
+    logits, labels = example(CLASSES)
+    wide = np.concatenate([logits] * 20, axis=1)
+    made = {
+        "gaps.profile": lambda: calibrant.TemperatureProfile.from_logits(logits, labels),
+        "nodes.profile": lambda: calibrant.TemperatureProfile.from_logits(wide, labels),
+        "meter": lambda: calibrant.CalibrationMeter(n_bins=5).update(
+            scores("probs", CLASSES), labels
+        ),
+    }
+    for name, make in made.items():
+        path = folder / f"{name}.file"
+        if not path.exists():
+            calibrant.save(make(), path)
+            print(f"wrote {path}")
+
+
 def main(folder: Path) -> None:
     """Write what is missing."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,6 +103,7 @@ def main(folder: Path) -> None:
         known[name] = calibrator.predict_proba(scores(calibrator.input, classes))
         print(f"wrote {path}")
     np.savez_compressed(answers, **known)
+    others(folder)
     inputs = {
         f"{kind}-{classes}": scores(kind, classes)
         for kind in ("logits", "probs")

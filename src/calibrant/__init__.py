@@ -175,6 +175,11 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         module, attribute = _LAZY[name]
         return getattr(import_module(f"calibrant.{module}"), attribute)
+    if name[:1].isupper():  # a class of the registry that has no line here
+        classes = import_module("calibrant.calibrators").REGISTRY.values()
+        for cls in classes:
+            if cls.__name__ == name:
+                return cls
     raise AttributeError(f"module 'calibrant' has no attribute {name!r}")
 
 

@@ -121,8 +121,8 @@ class ArrayOps:
         return x @ kernel
 
     def constant(self, values: Any, like: Array) -> Array:
-        if isinstance(values, float):
-            return values
+        if isinstance(values, int | float):
+            return float(values)
         # copies: what a formula holds cannot be written to, which not every kind of array can say
         if values.dtype == bool:
             return as_kind(values.copy(), like)
@@ -205,7 +205,9 @@ class NumpyOps(ArrayOps):
         return x @ kernel
 
     def constant(self, values: Any, like: Array) -> Array:
-        if isinstance(values, float) or values.dtype == bool:
+        if isinstance(values, int | float):
+            return float(values)
+        if values.dtype == bool:
             return values
         return values.astype(like.dtype, copy=False)
 

@@ -262,6 +262,8 @@ def without_ignored(
     if ignore_index is None:
         return scores, labels, sample_weight
     target, scores = _label_array(labels), _as_array(scores, "scores")
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
     if target.ndim != 1 or len(target) != scores.shape[0]:
         return scores, labels, sample_weight  # refused where labels are checked
     kept = np.flatnonzero(target != ignore_index)

@@ -23,6 +23,7 @@ from calibrant._files import replacing
 
 _KEY = "calibrant"
 FORMAT_VERSION = 2
+READABLE = (2,)  # versions that are read; a new one is added, and old ones stay
 
 
 def write(
@@ -72,7 +73,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
     if stored != _digest(body, tensors):
         raise FileError(f"{name} was changed after it was written: its SHA-256 does not match")
     document = json.loads(body)
-    if document.get("version") != FORMAT_VERSION:
+    if document.get("version") not in READABLE:
         raise FileError(
             f"{name} has format version {document.get('version')}, this calibrant reads version "
             f"{FORMAT_VERSION}: it needs another release of calibrant"

@@ -19,13 +19,14 @@ class FitInfo:
     message : str
         How it ended, in words; where it did not converge, also what to do.
     iterations : int or None
-        Steps of the optimiser; None for an exact solution.
+        Steps of the optimiser; None where there are none to speak of: an exact solution, or the
+        root of a function of one temperature.
     loss : str or None
         The name of the loss that was minimised.
     before, after : float or None
         The mean loss on the fitting rows of the scores as they came and of the fitted calibrator.
-    seconds : float
-        How long the fit took.
+    seconds : float or None
+        How long the fit took; None where that is not known, as for a loaded calibrator.
     details : dict
         What only this method has to tell. Its values are plain: numbers, words, lists, dicts.
     """
@@ -36,7 +37,7 @@ class FitInfo:
     loss: str | None = None
     before: float | None = None
     after: float | None = None
-    seconds: float = field(default=0.0, compare=False)  # two fits of the same rows are equal
+    seconds: float | None = field(default=None, compare=False)
     details: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -45,6 +45,14 @@ class Part:
             raise ValueError(f"the kind {kind!r} is {taken.__qualname__}'s already")
         KINDS[kind] = cls
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """What comes out of a pickle, or of another process, cannot be written to either."""
+        for value in state.values():
+            for array in value if isinstance(value, tuple) else (value,):
+                if isinstance(array, np.ndarray):
+                    array.flags.writeable = False
+        self.__dict__.update(state)
+
     @classmethod
     def upgraded(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
         """Translate the fields of an older version.
@@ -136,13 +144,6 @@ def checked_arrays(part: Part, name: str, ndim: int) -> tuple[NDArray[Any], ...]
 
 class _Holder(Part):
     """Lends its attributes to the check of an array in a tuple."""
-
-
-def checked_choice(part: Part, name: str, *choices: object) -> None:
-    """Refuse a field that is none of the choices."""
-    value = getattr(part, name)
-    if not any(value is choice or value == choice for choice in choices):
-        raise ValueError(f"{name} must be one of {choices}, got {value!r}")
 
 
 def checked_flag(part: Part, name: str) -> None:

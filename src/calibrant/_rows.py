@@ -93,8 +93,8 @@ def keep_arg_max(values: Array, logits: Array, ops: Ops) -> Array:
     return ops.minimum(values, ops.where(smaller, best * (1.0 - ops.eps(values) / 2.0), best))
 
 
-def keep_arg_max_of_logs(logs: Array, logits: Array, ops: Ops) -> Array:
-    """``keep_arg_max`` of logarithms, which are negative or 0."""
+def keep_arg_max_of_scores(logs: Array, logits: Array, ops: Ops) -> Array:
+    """``keep_arg_max`` of values of any sign, such as logarithms."""
     best, smaller = _best_and_smaller(logs, logits, ops)
     step = ops.maximum(ops.abs(best), ops.eps(logs)) * ops.eps(logs)
     return ops.minimum(logs, ops.where(smaller, best - step, best))

@@ -182,7 +182,7 @@ def compare(
     fitted = accepted(val_scores, val_labels, val_weight, input, ignore_index)
     judged = accepted(test_scores, test_labels, test_weight, input, ignore_index)
     chosen = metrics_named(metrics, weighted=test_weight is not None)
-    names = list(methods) if methods is not None else _fitting(fitted[0].shape[1])
+    names = _methods_named(methods, fitted[0].shape[1])
     results = []
     with reporter("comparing", progress) as report:
         for done, name in enumerate(names):
@@ -242,6 +242,23 @@ def _judge(
     """The values by name; the arrays are checked once for all of them."""
     data = labelled(probs, labels, weight)
     return {metric.name: metric.value(data, n_bins) for metric in metrics}
+
+
+def _methods_named(methods: Iterable[str] | None, n_classes: int) -> list[str]:
+    """Methods by their names, each once; None is all that take so many classes."""
+    if methods is None:
+        return _fitting(n_classes)
+    names = [methods] if isinstance(methods, str) else list(methods)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"methods must be names such as 'ts', got {names!r}")
+    names = list(dict.fromkeys(name.lower() for name in names))
+    if not names:
+        raise ValueError(f"methods must name at least one of {', '.join(REGISTRY)}, got none")
+    for name in names:
+        cls = type(calibrator(name))  # refuses what is none
+        if cls.two_classes_only and n_classes != 2:
+            raise ValueError(f"{cls.__name__} is for two classes, got {n_classes}")
+    return names
 
 
 def _fitting(n_classes: int) -> list[str]:

@@ -58,8 +58,8 @@ class Evaluation(MetricReport):
         The number of classes.
     metrics : dict of str to Estimate
         The metrics by name.
-    brier_decomposition : BrierDecomposition
-        The Brier score as calibration and refinement.
+    brier_decomposition : BrierDecomposition or None
+        The Brier score as calibration and refinement; None where metrics were named.
     bins : BinStats
         The equal-width bins of the top label.
     level : float
@@ -67,15 +67,16 @@ class Evaluation(MetricReport):
     n_resamples : int
         How often rows and labels were drawn.
     skce : SKCETest or None
-        The kernel test of all classes; None with fewer than four rows.
-    spiegelhalter : ZTest
-        The test of the Brier score.
+        The kernel test of all classes; None where metrics were named, and with fewer than four
+        rows.
+    spiegelhalter : ZTest or None
+        The test of the Brier score; None where metrics were named.
     """
 
     level: float
     n_resamples: int
     skce: SKCETest | None
-    spiegelhalter: ZTest
+    spiegelhalter: ZTest | None
 
     def __getattr__(self, name: str) -> Estimate:
         metrics: dict[str, Estimate] = self.__dict__.get("metrics", {})
@@ -171,12 +172,12 @@ def evaluate(
         n_rows=data.n_rows,
         n_classes=data.n_classes,
         metrics={metric.name: estimates[metric.name] for metric in chosen},
-        brier_decomposition=split_brier(data),
+        brier_decomposition=split_brier(data) if metrics is None else None,
         bins=bins_of("equal-width", data, n_bins),
         level=level,
         n_resamples=n_resamples,
-        skce=default_skce_test(data, rng),
-        spiegelhalter=promised_brier(data),
+        skce=default_skce_test(data, rng) if metrics is None else None,
+        spiegelhalter=promised_brier(data) if metrics is None else None,
     )
 
 
@@ -242,8 +243,10 @@ def _table(evaluation: Evaluation) -> Table:
 
 def _notes(evaluation: Evaluation) -> list[str]:
     """The tests, and how to read the table."""
-    z = evaluation.spiegelhalter
-    lines = [f"Spiegelhalter's test: z = {z.z:.2f}, p-value {z.p_value:.3g}"]
+    lines = []
+    if evaluation.spiegelhalter is not None:
+        z = evaluation.spiegelhalter
+        lines.append(f"Spiegelhalter's test: z = {z.z:.2f}, p-value {z.p_value:.3g}")
     if evaluation.skce is not None:
         kernel = evaluation.skce
         test = f"z = {kernel.z:.2f}, p-value {kernel.p_value:.3g} (SKCE {kernel.skce:.2e})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from calibrant import _container
 from calibrant._errors import FileError
 from calibrant._fit_info import FitInfo
 from calibrant._parts import from_state, to_state
+from calibrant._types import InputKind
 from calibrant.calibrators import REGISTRY, Calibrator
 from calibrant.formulas import Formula
 from calibrant.metrics import CalibrationMeter
@@ -155,6 +156,7 @@ def _calibrator_state(calibrator: Calibrator) -> tuple[Document, Arrays]:
         "class": name,
         "parameters": {k: _plain(v) for k, v in calibrator.get_params(deep=False).items()},
         "n_classes": calibrator.n_classes_,
+        "input": calibrator.input_,
         "fit_info": _without_time(calibrator.fit_info_),
         "formula": formula,
     }
@@ -170,16 +172,24 @@ def _calibrator_from(document: Mapping[str, Any], arrays: Mapping[str, NDArray[A
     name = document["class"]
     cls = _classes().get(name) if isinstance(name, str) else None
     if cls is None:
-        raise FileError(f"holds a {name!r}, which this calibrant does not know")
+        raise FileError(
+            f"holds a {name!r}, which this calibrant does not know: a calibrator of your own is "
+            "registered first (calibrant.calibrators.register)"
+        )
     calibrator = cls(**{key: _frozen(value) for key, value in document["parameters"].items()})
     formula = from_state(document["formula"], arrays)
     if not isinstance(formula, Formula):
         raise TypeError(f"a {name} needs a formula, got a {type(formula).__name__}")
-    info, n_classes = FitInfo(**document["fit_info"]), document["n_classes"]
+    info, n_classes = FitInfo(**document["fit_info"], seconds=None), document["n_classes"]
     _check_info(info, n_classes)
     if n_classes is not None:
         formula.check_classes(n_classes)
-    return calibrator._restored(formula, info, n_classes)
+    kind = document["input"]
+    if kind not in get_args(InputKind):
+        raise ValueError(f'input must be "logits" or "probs", got {kind!r}')
+    restored = calibrator._restored(formula, info, n_classes)
+    restored.input_ = kind
+    return restored
 
 
 def _without_time(info: FitInfo) -> Document:

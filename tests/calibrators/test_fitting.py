@@ -129,6 +129,34 @@ def test_ignored_rows_are_left_out():
         calibrant.TS().fit(logits, np.full(200, -100), ignore_index=-100)
 
 
+def test_a_column_of_labels_is_one_of_rows():
+    logits, labels = sample("ts")
+    marked = np.where(np.arange(200) % 3 == 0, -100, labels)
+    flat, column = (
+        calibrant.TS().fit(logits, given, ignore_index=-100) for given in (marked, marked[:, None])
+    )
+    assert flat.temperature_ == column.temperature_
+    with pytest.raises(ValueError, match="must have the same rows"):
+        calibrant.TS().fit(logits, marked[:-1], ignore_index=-100)
+    profile = calibrant.TemperatureProfile.from_logits(logits, labels)
+    with pytest.raises(TypeError, match="a profile holds labels and weights"):
+        calibrant.TS().fit(profile, ignore_index=-100)
+
+
+def test_a_parameter_set_after_the_fit_changes_no_prediction():
+    logits, labels = sample("ts")
+    model = calibrant.TS().fit(logits, labels)
+    before = model.predict_proba(logits)
+    model.set_params(input="probs")
+    assert model.input_ == "logits"
+    np.testing.assert_array_equal(model.predict_proba(logits), before)
+
+
+def test_every_registered_class_is_reachable():
+    for cls in REGISTRY.values():
+        assert getattr(calibrant, cls.__name__) is cls
+
+
 def test_labels_that_are_no_indices_get_a_recipe():
     logits, labels = sample("ts")
     with pytest.raises(

@@ -139,8 +139,10 @@ def test_names_are_not_taken_twice():
         register("ts", Doubling)
     with pytest.raises(ValueError, match="lower case"):
         register("Mine", Doubling)
-    with pytest.raises(TypeError, match="a class of calibrators"):
+    with pytest.raises(TypeError, match="a concrete class of calibrators"):
         register("mine", Doubling())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a concrete class of calibrators"):
+        register("mine", LogitCalibrator)
     with pytest.raises(ValueError, match="is ConstantTemperature's already"):
 
         @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, replace
 from functools import cache
@@ -259,6 +260,26 @@ def test_a_chain_is_one_map_after_another() -> None:
         Chain((affine(PlainLogits(), full=True),), LinearOdds(1.0, 0.0))
     with pytest.raises(TypeError, match="maps of logits"):
         Chain((made("mixture"),), ConstantTemperature(1.0))  # type: ignore[arg-type]
+
+
+def test_a_chain_keeps_the_arg_max_through_ties_and_overflow() -> None:
+    close = np.array([[1.6, 1.6000001, 0.0]], np.float32)
+    last = TopLabelMap(Lines.join([(np.array([0.0, 1.0]), np.array([0.8, 0.8]))]), 3, 0.999)
+    chain = Chain((ConstantTemperature(1.5),), last)
+    assert chain.keeps_arg_max
+    assert chain(close).argmax() == close.argmax() == 1
+    huge = np.array([[1e37, -1e37, 0.0]], np.float32)
+    chain = Chain((ConstantTemperature(0.01),), ConstantTemperature(1.0))
+    np.testing.assert_allclose(chain(huge), [[1.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_a_formula_out_of_a_pickle_is_as_frozen(name: str) -> None:
+    again = pickle.loads(pickle.dumps(made(name)))
+    logits = rows(name, np.float64)
+    np.testing.assert_array_equal(again(logits), reference(name, logits))
+    for array in to_state(again)[1].values():
+        assert not array.flags.writeable
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if isinstance(ALL[name](), LogitMap)])

@@ -176,6 +176,13 @@ def test_gradients_agree_with_differences(method: str) -> None:
     assert difference.item() == pytest.approx(2.0 * (z.grad * step).sum().item(), rel=1e-4)
 
 
+def test_a_replica_reads_its_own_buffers() -> None:
+    module, scores = to_module(fitted("pts")), torch.from_numpy(adversarial(CLASSES))
+    replica = module._replicate_for_data_parallel()
+    replica._buffers = {name: torch.zeros_like(b) for name, b in module._buffers.items()}
+    assert not torch.equal(replica(scores), module(scores))
+
+
 def test_sequences_and_masks() -> None:
     fit, scores = fitted("pts"), adversarial(CLASSES)
     module = to_module(fit)
@@ -229,7 +236,7 @@ def test_refusals() -> None:
         to_module(3)
     with pytest.raises(NotFittedError, match="not fitted"):
         to_module(calibrant.TS())
-    with pytest.raises(ValueError, match="the formula reads the top 10 logits, got 4 classes"):
+    with pytest.raises(ValueError, match="the calibrator reads the top 10 logits, got 4 classes"):
         to_module(fitted("pts"))(torch.zeros(2, 4))
     with pytest.raises(ValueError, match="fitted with 11 classes, got 4"):
         to_module(fitted("irm"))(torch.zeros(2, 4))

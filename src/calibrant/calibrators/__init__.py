@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import isabstract
 from typing import Any
 
 from calibrant._fit_info import FitInfo
@@ -94,8 +95,8 @@ def register(name: str, cls: type[Calibrator]) -> None:
     MyScaling()
     >>> del REGISTRY["my-scaling"]
     """
-    if not (isinstance(cls, type) and issubclass(cls, Calibrator)):
-        raise TypeError(f"register takes a class of calibrators, got {cls!r}")
+    if not (isinstance(cls, type) and issubclass(cls, Calibrator)) or isabstract(cls):
+        raise TypeError(f"register takes a concrete class of calibrators, got {cls!r}")
     if name != name.lower() or not name:
         raise ValueError(f"a name must be in lower case, got {name!r}")
     taken = {known.__name__ for key, known in REGISTRY.items() if key != name}

@@ -65,6 +65,8 @@ class Calibrator(BaseEstimator, ABC):
         How the fit went.
     n_classes_ : int or None
         The number of classes that it was fitted with; None where it was not fitted on any.
+    input_ : {"logits", "probs"}
+        What it was fitted on and reads: the parameter ``input`` at that time.
     """
 
     #: True for the methods that are defined for two classes alone.
@@ -76,6 +78,7 @@ class Calibrator(BaseEstimator, ABC):
     formula_: Formula
     fit_info_: FitInfo
     n_classes_: int | None
+    input_: InputKind
 
     # --- what a method says of itself ---
 
@@ -131,7 +134,9 @@ class Calibrator(BaseEstimator, ABC):
     @final
     def _restored(self, formula: Formula, info: FitInfo, n_classes: int | None) -> Self:
         """The state of a fitted calibrator, in one step that no interrupt can cut in two."""
-        self.__dict__.update(formula_=formula, fit_info_=info, n_classes_=n_classes)
+        self.__dict__.update(
+            formula_=formula, fit_info_=info, n_classes_=n_classes, input_=self.input
+        )
         return self
 
     # --- predicting ---
@@ -200,7 +205,7 @@ class Calibrator(BaseEstimator, ABC):
 
         return self._map_rows(logits, arg_max, per_row=True)
 
-    @available_if(lambda self: issubclass(self._gives, TemperatureFormula))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: issubclass(self._formula_type(), TemperatureFormula))  # type: ignore[untyped-decorator]
     def temperature(self, logits: Any) -> Array:
         """Compute the temperature of each row, for methods that divide logits by one.
 
@@ -217,7 +222,7 @@ class Calibrator(BaseEstimator, ABC):
         formula = cast("TemperatureFormula", self._formula())
         return self._map_rows(logits, formula.row_temperatures, per_row=True)
 
-    @available_if(lambda self: issubclass(self._gives, LogitMap))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: issubclass(self._formula_type(), LogitMap))  # type: ignore[untyped-decorator]
     def transform(self, logits: Any) -> Array:
         """Compute new logits, whose softmax is ``predict_proba``, for methods that are such a map.
 
@@ -234,6 +239,11 @@ class Calibrator(BaseEstimator, ABC):
         return self._map_rows(logits, cast("LogitMap", self._formula()).scores)
 
     @final
+    def _formula_type(self) -> type[Formula]:
+        """That of the fitted formula, or what a fit will give."""
+        return type(self.formula_) if "formula_" in vars(self) else self._gives
+
+    @final
     def _formula(self) -> Formula:
         check_is_fitted(self, "formula_")
         return self.formula_
@@ -245,21 +255,21 @@ class Calibrator(BaseEstimator, ABC):
         ``per_row``: it gives one number per row, not one per class.
         """
         formula = self._formula()
-        scores = as_scores(scores, self.input)
+        scores = as_scores(scores, self.input_)
         rows, classes = scores.shape
         formula.check_classes(classes)
         if not (formula.host_only or on_host(scores)):
             ops = ops_of(scores)
             tiles = row_tiles(scores, DEVICE_TILE_ELEMENTS)
             parts = [
-                function(as_logits(scores[tile], self.input, tile.start), ops) for tile in tiles
+                function(as_logits(scores[tile], self.input_, tile.start), ops) for tile in tiles
             ]
             return array_namespace(scores).concat(parts, axis=0)
         host = scores if is_numpy_array(scores) else to_numpy(scores)
         tiles = row_tiles(scores)
 
         def computed(tile: slice) -> Array:
-            logits = as_logits(host[tile], self.input, tile.start)
+            logits = as_logits(host[tile], self.input_, tile.start)
             with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
                 return function(logits, NUMPY)
 
@@ -480,7 +490,7 @@ class ProfileCalibrator(Calibrator, ABC):
         started = time.perf_counter()
         self._check_parameters()
         if isinstance(logits, TemperatureProfile):
-            if labels is not None or sample_weight is not None:
+            if not (labels is None and sample_weight is None and ignore_index is None):
                 raise TypeError("a profile holds labels and weights: fit(profile) takes no others")
             profile = logits
             self._check_kind(profile)

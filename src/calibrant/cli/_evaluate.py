@@ -48,14 +48,17 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Separated by commas: accuracy, nll, brier, ece, rms_ece, mce, adaptive_ece, "
-            "debiased_ece, classwise_ece, smooth_ece, kde_ece; left out: all.",
+            help="Separated by commas, such as ece,nll (a wrong one lists them all); left out: "
+            "all, with the tests; of several files those of `calibrant compare`.",
         ),
     ] = None,
     n_bins: NBins = None,
     n_resamples: Annotated[
         int | None,
         typer.Option(min=0, help="Draws for intervals and null values; 0 leaves them out."),
+    ] = None,
+    random_state: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the draws; left out: 0.")
     ] = None,
     kind: Input = None,
     labels: LabelsFile = None,
@@ -72,6 +75,8 @@ def evaluate(
     """
     from calibrant.io import load_calibrator
 
+    if n_resamples is not None and len(scores) > 1:
+        raise ValueError("--n-resamples goes with one file of scores: a stream is not drawn anew")
     if labels is not None and len(scores) > 1:
         raise ValueError("--labels goes with one file of scores; several must hold their labels")
     names = _names(metrics, weighted=weights_key is not None, in_parts=len(scores) > 1)
@@ -90,7 +95,7 @@ def evaluate(
         return
     data = read_for(method, scores[0], **reading)
     rows = {"sample_weight": data.weights, "ignore_index": ignore_index, **bins}
-    draws = given(n_resamples=n_resamples, metrics=listed(metrics))
+    draws = given(n_resamples=n_resamples, random_state=random_state, metrics=listed(metrics))
     with working("evaluating"):
         evaluations = _evaluate(data, method, names, rows, draws)
     _print_evaluations(scores[0], data.kind, evaluations, names, as_json)

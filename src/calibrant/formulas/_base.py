@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, final
 
+import numpy as np
+
 from calibrant._array_ops import ops_of
 from calibrant._ops import Ops
 from calibrant._parts import Part
@@ -39,7 +41,8 @@ class Formula(Part, ABC):
         array of shape (rows, classes)
             The probabilities.
         """
-        return self.probabilities(logits, ops_of(logits))
+        with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+            return self.probabilities(logits, ops_of(logits))
 
     @abstractmethod
     def probabilities(self, logits: Array, ops: Ops) -> Array:
@@ -111,7 +114,7 @@ class Formula(Part, ABC):
         """
         if classes < self.fewest_classes:
             raise ValueError(
-                f"the formula reads the top {self.fewest_classes} logits, got {classes} classes"
+                f"the calibrator reads the top {self.fewest_classes} logits, got {classes} classes"
             )
         if self.n_classes not in (None, classes):
             raise ValueError(f"fitted with {self.n_classes} classes, got {classes}")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import ClassVar
+
+import numpy as np
 
 from calibrant._ops import Ops
 from calibrant._parts import checked_part, require
+from calibrant._rows import keep_arg_max_of_scores
 from calibrant._types import Array
 from calibrant.formulas._base import Formula, LogitMap
+
+LARGEST = 1e30  # scores beyond it count as this, so that the next map's differences stay numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +93,20 @@ class Chain(Formula):
         array of shape (.., classes)
             The logits after all maps.
         """
-        return reduce(lambda scores, step: step.scores(scores, ops), self.maps, logits)
+        for step in self.maps:
+            logits = _handed_on(step, logits, ops)
+        return logits
 
     def probabilities(self, logits: Array, ops: Ops) -> Array:
         return self.last.probabilities(self.inner(logits, ops), ops)
 
     def log_probabilities(self, logits: Array, ops: Ops) -> Array:
         return self.last.log_probabilities(self.inner(logits, ops), ops)
+
+
+def _handed_on(step: LogitMap, logits: Array, ops: Ops) -> Array:
+    """What the next map reads: no rounding moves the arg max, and nothing has overflowed."""
+    scores = ops.clip(step.scores(logits, ops), -LARGEST, LARGEST)
+    if step.keeps_arg_max:
+        scores = keep_arg_max_of_scores(scores, logits, ops)
+    return ops.where(ops.is_masked(logits), -np.inf, scores)

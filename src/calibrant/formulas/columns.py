@@ -21,7 +21,7 @@ from calibrant._parts import (
 )
 from calibrant._rows import (
     keep_arg_max,
-    keep_arg_max_of_logs,
+    keep_arg_max_of_scores,
     log_softmax,
     sigmoid,
     softmax,
@@ -163,7 +163,7 @@ class ColumnMap(Formula):
             plain = log_softmax(wide, ops.constant(self.temperature, wide), ops)
             logs = ops.where(positive, logs, ops.log(_tie_break(self, values, ops)) + plain)
         result = ops.cast(logs - ops.log(total) if self.normalize else logs, logits)
-        return keep_arg_max_of_logs(result, logits, ops) if self.keep_arg_max else result
+        return keep_arg_max_of_scores(result, logits, ops) if self.keep_arg_max else result
 
     def _values(self, logits: Array, ops: Ops) -> tuple[Array, Array]:
         """The mapped values, 0 for masked classes, and their sums."""

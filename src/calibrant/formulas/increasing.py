@@ -17,8 +17,6 @@ from calibrant._types import Array, Floats
 from calibrant.formulas._base import LogitMap
 from calibrant.formulas._layers import checked_layers, network_output
 
-JUST_BELOW = 4.0  # epsilons under the largest, for a smaller logit that rounds to the same value
-
 
 @dataclass(frozen=True, eq=False)
 class IncreasingTable(LogitMap):
@@ -55,6 +53,7 @@ class IncreasingTable(LogitMap):
     high: float
     table: Floats
     outer_slope: float
+    just_below: float = 4.0
 
     def __post_init__(self) -> None:
         low, high = checked_number(self, "low"), checked_number(self, "high")
@@ -63,6 +62,7 @@ class IncreasingTable(LogitMap):
         require(len(table) >= 2, f"the table must have at least two nodes, got {len(table)}")
         require(bool((np.diff(table) >= 0.0).all()), "the table must not fall")
         checked_number(self, "outer_slope", above=0.0)
+        checked_number(self, "just_below", above=0.0, high=1e3)
 
     @property
     def keeps_arg_max(self) -> bool:
@@ -77,7 +77,7 @@ class IncreasingTable(LogitMap):
         inner, outer = self._parts(logits, ops)
         slope = ops.constant(self.outer_slope, logits)
         below = ops.gaps(inner) + ops.gaps(outer) * slope
-        below = ops.minimum(below, -JUST_BELOW * ops.eps(logits))
+        below = ops.minimum(below, -ops.eps(logits) * ops.constant(self.just_below, logits))
         return ops.where(logits < ops.max(logits), below, 0.0)
 
     def _parts(self, logits: Array, ops: Ops) -> tuple[Array, Array]:

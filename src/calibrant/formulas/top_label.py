@@ -10,11 +10,11 @@ import numpy as np
 from calibrant._curves import Curves
 from calibrant._ops import Ops
 from calibrant._parts import checked_count, checked_number, checked_part, require
-from calibrant._rows import keep_arg_max_of_logs
+from calibrant._rows import keep_arg_max_of_scores
 from calibrant._types import Array
 from calibrant.formulas._base import Formula
 
-SMALLEST_DIVISOR = 1e-300
+SMALLEST_DIVISOR = 1e-300  # keeps 0 / 0 away: any such number gives the same result
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class TopLabelMap(Formula):
         logs = ops.where(positive, logs, spread.below - ops.log(spread.total))
         logs = logs + ops.log1p(-spread.confidence)
         result = ops.cast(ops.where(spread.first, ops.log(spread.confidence), logs), logits)
-        return keep_arg_max_of_logs(result, logits, ops)
+        return keep_arg_max_of_scores(result, logits, ops)
 
     def _spread(self, logits: Array, ops: Ops) -> _Spread:
         wide, masked = ops.cast(logits, "float64"), ops.is_masked(logits)

@@ -1,5 +1,7 @@
 """How good are probabilities? All metrics return fractions, and take ``sample_weight``."""
 
+from typing import Any
+
 from calibrant._binning import BinStats
 from calibrant.metrics._intervals import Estimate
 from calibrant.metrics._meter_report import MeterReport
@@ -62,3 +64,10 @@ __all__ = [
     "smooth_ece",
     "spiegelhalter_test",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A metric without a function of its own is its record, which can be called."""
+    if name in METRICS:
+        return METRICS[name]
+    raise AttributeError(f"module 'calibrant.metrics' has no attribute {name!r}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from calibrant._binning import BinStats
-from calibrant._types import Floats
-from calibrant.metrics._labelled import Labelled
+from calibrant._types import Floats, InputKind, RowRule
+from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._readings import DEFAULT_BINS, Reads, bins_of, row_scores
 from calibrant.metrics._resampling import Statistic
 
@@ -98,6 +98,44 @@ class Metric:
     def mergeable(self) -> bool:
         """Whether a ``CalibrationMeter`` gives it."""
         return self.merging is not None
+
+    def __call__(
+        self,
+        probs: Any,
+        labels: Any,
+        n_bins: int = DEFAULT_BINS,
+        *,
+        sample_weight: Any = None,
+        row_sums: RowRule = "strict",
+        input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+        ignore_index: int | None = None,
+    ) -> float:
+        """Compute it from arrays: what serves a metric that has no function of its own.
+
+        Parameters
+        ----------
+        probs : array of shape (n_rows, n_classes), or (n_rows,) for two classes
+            Scores of the kind that ``input`` names.
+        labels : array of shape (n_rows,)
+            Class indices.
+        n_bins : int, default 15
+            The number of bins, for what has bins.
+        sample_weight : array of shape (n_rows,), optional
+            The weight of each row.
+        row_sums : {"strict", "normalize", "raw"}, default "strict"
+            Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+        input : {"probs", "logits"}, default "probs"
+            What the scores are.
+        ignore_index : int, optional
+            Rows with this label are left out.
+
+        Returns
+        -------
+        float
+            The value, as a fraction.
+        """
+        data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+        return self.value(data, n_bins)
 
     def value(self, data: Labelled, n_bins: int = DEFAULT_BINS) -> float:
         """Compute it.

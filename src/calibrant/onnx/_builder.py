@@ -137,9 +137,6 @@ class Tensor:
     def __ge__(self, other: Tensor | float) -> Tensor:
         return self.apply("GreaterOrEqual", other, dtype=bool)
 
-    def __and__(self, other: Tensor) -> Tensor:
-        return self.apply("And", other)
-
     def __matmul__(self, other: Tensor) -> Tensor:
         return self.apply("MatMul", other)
 
@@ -194,10 +191,6 @@ class Tensor:
     def mean(self) -> Tensor:
         """The mean of each row, (.., 1)."""
         return self._reduce("ReduceMean")
-
-    def log_softmax(self) -> Tensor:
-        """Of each row."""
-        return self.apply("LogSoftmax", axis=-1)
 
     def __getitem__(self, key: Any) -> Tensor:
         """``x[..., start:stop]``, or ``x[start:stop]`` of a constant of one dimension."""

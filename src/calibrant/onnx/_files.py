@@ -27,6 +27,7 @@ def write(model: Any, path: str | os.PathLike[str], external: bool = False) -> N
         # full_check infers all shapes, and compares them with what the outputs declare
         onnx.checker.check_model(os.fspath(temporary), full_check=True)
         if (written := Path(folder, data)).exists():
+            written.chmod(temporary.stat().st_mode)  # onnx writes it for its owner alone
             os.replace(written, target.with_name(data))
         os.replace(temporary, target)
 

@@ -71,7 +71,7 @@ def graph_source(calibrator: Calibrator, n_classes: int | None) -> GraphSource:
     if size < 2:
         raise ValueError(f"n_classes must be at least 2, got {size}")
     calibrator.formula_.check_classes(size)
-    return GraphSource(calibrator.formula_, calibrator.input, name, size)
+    return GraphSource(calibrator.formula_, calibrator.input_, name, size)
 
 
 def emit(graph: GraphBuilder, source: GraphSource, dtype: np.dtype[Any], names: GraphNames) -> None:

@@ -104,8 +104,8 @@ class GraphOps:
         return x @ kernel
 
     def constant(self, values: Any, like: Tensor) -> Tensor | float:
-        if isinstance(values, float):
-            return values
+        if isinstance(values, int | float):
+            return float(values)
         return like.graph.constant(values, bool if values.dtype == bool else like.dtype)
 
     def full_like(self, x: Tensor, value: float) -> Tensor:

@@ -26,7 +26,8 @@ class CalibratorModule(nn.Module):
     Made by ``to_module``. The scores are what the calibrator was fitted on: logits, where masked
     classes are -inf, or probabilities. It computes in float32 at least, under autocast too, and
     returns that float. All fitted numbers are buffers; ``.half()`` and the like move them but do
-    not round them.
+    not round them. Matrices of 65,536 elements and more are kept in float32, in which such maps
+    are fitted.
 
     Parameters
     ----------
@@ -43,7 +44,6 @@ class CalibratorModule(nn.Module):
         self.method, self.input = method, kind
         self._fewest, self._classes = formula.fewest_classes, formula.n_classes
         self._formula = cast("Formula", map_fields(formula, self._kept))
-        self._ops = TorchOps(self)
 
     def forward(self, scores: Tensor) -> Tensor:
         """Compute calibrated probabilities.
@@ -85,6 +85,11 @@ class CalibratorModule(nn.Module):
             logits = self._logits(scores)
             return cast("Tensor", self._formula.log_probabilities(logits, self._ops))
 
+    @property
+    def _ops(self) -> TorchOps:
+        """Made anew for every call: a replica of the module has buffers of its own."""
+        return TorchOps(self._buffers)
+
     def extra_repr(self) -> str:
         """Describe the module for ``print``.
 
@@ -106,7 +111,7 @@ class CalibratorModule(nn.Module):
     def _check_classes(self, classes: int) -> None:
         if classes < self._fewest:
             raise ValueError(
-                f"the formula reads the top {self._fewest} logits, got {classes} classes"
+                f"the calibrator reads the top {self._fewest} logits, got {classes} classes"
             )
         if self._classes is not None and classes != self._classes:
             raise ValueError(f"fitted with {self._classes} classes, got {classes}")
@@ -114,7 +119,7 @@ class CalibratorModule(nn.Module):
     # --- the formula's numbers as buffers ---
 
     def _kept(self, path: str, value: Any) -> Any:
-        """Store a field of the formula as a buffer, with all its digits."""
+        """Store a field of the formula as a buffer."""
         if isinstance(value, Curves):
             padded = value.padded
             for name, array in vars(padded).items():

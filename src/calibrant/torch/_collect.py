@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._progress import reporter
+from calibrant._types import Progress
 from calibrant.profile import DEFAULT_TOP_K, TemperatureProfile
 from calibrant.torch._convert import logits_of
 
@@ -23,7 +24,7 @@ def collect_logits(
     *,
     device: torch.device | str | None = None,
     ignore_index: int = IGNORE_INDEX,
-    progress: bool = True,
+    progress: Progress = True,
     max_rows: int | None = None,
     top_k: int = DEFAULT_TOP_K,
     scale: float = 1.0,
@@ -194,5 +195,6 @@ def _moved(value: Any, device: torch.device | str | None) -> Any:
     if isinstance(value, Mapping):
         return {key: _moved(part, device) for key, part in value.items()}
     if isinstance(value, tuple | list):
-        return type(value)(_moved(part, device) for part in value)
+        parts = [_moved(part, device) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value

@@ -45,7 +45,7 @@ def to_module(calibrator: Calibrator) -> CalibratorModule:
     check_is_calibrator(calibrator)
     formula = calibrator.formula_
     kind = TemperatureModule if isinstance(formula, TemperatureFormula) else CalibratorModule
-    return kind(formula, calibrator.input, type(calibrator).__name__)
+    return kind(formula, calibrator.input_, type(calibrator).__name__)
 
 
 class CalibratedModule(nn.Module):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from calibrant._curves import PaddedCurves
 from calibrant._types import Array
@@ -29,8 +29,8 @@ class ModuleCurves:
 class TorchOps:
     """Native PyTorch; a formula's numbers come from the buffers of a module."""
 
-    def __init__(self, module: nn.Module) -> None:
-        self.buffers = module._buffers
+    def __init__(self, buffers: dict[str, Tensor | None]) -> None:
+        self.buffers = buffers
 
     def exp(self, x: Tensor) -> Tensor:
         return x.exp()

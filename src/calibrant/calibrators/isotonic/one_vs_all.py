@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -148,6 +149,7 @@ class IsotonicOneVsAllTS(LogitCalibrator):
         formula, info = _fit_columns(
             data, best.x, self.normalize, type(self).__name__, self.progress
         )
+        info = replace(info, details={**info.details, "temperature_loss": self.loss})
         if best.converged:
             return formula, info
         return formula, FitInfo(False, best.message, loss=info.loss, details=info.details)
