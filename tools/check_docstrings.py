@@ -1,7 +1,9 @@
 """Check the docstrings of the public interface: numpydoc's rules, and plain English.
 
-Walks the names of ``calibrant.__all__`` and of the ``__all__`` of its public modules, with the
-public methods and properties of their classes. Run it from the repository root:
+Walks the names of ``calibrant.__all__`` and of its public modules (their ``__all__``, or else what
+they define), with the public methods and properties of their classes. Classes and functions must
+have examples, formulas must have notes, and calibrators notes and references. Run it from the
+repository root:
 
     python tools/check_docstrings.py
 """
@@ -24,6 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from numpydoc.docscrape import get_doc_object
 from numpydoc.validate import Validator, validate
 
+from calibrant.calibrators import REGISTRY
+from calibrant.formulas import Formula
+
 MODULES = (
     "calibrant",
     "calibrant.metrics",
@@ -33,6 +38,11 @@ MODULES = (
     "calibrant.onnx",
     "calibrant.scorefiles",
     "calibrant.datasets",
+    "calibrant.sklearn",
+    "calibrant.io",
+    "calibrant.profile",
+    "calibrant.evaluation",
+    "calibrant.comparison",
 )
 
 CODES = {
@@ -49,6 +59,30 @@ CODES = {
     "SS03",  # without a full stop,
     "SS05",  # in the third person
 }
+
+# Classes without an Examples section, for no user makes them: they are what functions return, what
+# calibrators are given, or a base.
+NO_EXAMPLES = frozenset(
+    {
+        "BrierDecomposition",
+        "CalibratedPair",
+        "CalibrationTest",
+        "Comparison",
+        "Estimate",
+        "Evaluation",
+        "GraphNames",
+        "Interval",
+        "LabelledLogits",
+        "MeterReport",
+        "MethodResult",
+        "PairedComparison",
+        "Part",
+        "SKCETest",
+        "ScoreFile",
+        "ScoreReader",
+        "ZTest",
+    }
+)
 
 # "One number a row" must read "one number per row". After these words "a row" is a real article.
 UNITS = "row|class|bin|fold|network|penalty|batch|file|seed|octave|node|setting|column|epoch|step"
@@ -131,12 +165,23 @@ def public_objects() -> Iterator[Public]:
     seen: set[int] = set()
     for module_name in MODULES:
         module = importlib.import_module(module_name)
-        names = {f"{module_name}.{name}": getattr(module, name) for name in module.__all__}
+        names = {f"{module_name}.{name}": getattr(module, name) for name in names_of(module)}
         for name, value in {module_name: module, **names}.items():
             for found in with_members(name, value):
                 if id(found.source) not in seen:
                     seen.add(id(found.source))
                     yield found
+
+
+def names_of(module: ModuleType) -> list[str]:
+    """The public names of a module: its ``__all__``, or else what it defines itself."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
 
 
 def with_members(name: str, value: Any) -> Iterator[Public]:
@@ -188,11 +233,39 @@ def wording(doc: str) -> Iterator[str]:
             yield match[0]
 
 
+def sections(public: Public) -> Iterator[str]:
+    """The sections that a docstring must have: a member of a class or a module none."""
+    obj = public.obj
+    if needs_examples(public):
+        yield "Examples"
+    if inspect.isclass(obj) and obj in REGISTRY.values():
+        yield from ("Notes", "References")
+    elif inspect.isclass(obj) and issubclass(obj, Formula) and is_concrete(obj):
+        yield "Notes"
+
+
+def needs_examples(public: Public) -> bool:
+    """Whether it is a function or a class that users make."""
+    obj = public.obj
+    if inspect.isclass(obj):
+        made = is_concrete(obj) and not issubclass(obj, BaseException)
+    else:
+        made = inspect.isfunction(obj) and public.name.rpartition(".")[0] in MODULES
+    return made and obj.__name__ not in NO_EXAMPLES
+
+
+def is_concrete(cls: type) -> bool:
+    """Whether a class can be made: neither a protocol nor abstract."""
+    return Protocol not in cls.__bases__ and not inspect.isabstract(cls)
+
+
 def problems(public: Public) -> Iterator[str]:
     """All that is wrong with one docstring, a line for each."""
     report = validate(public.name, PublicValidator, obj=public.obj, doc=public.doc)
     where = f"{report['file']}:{report['file_line']}: {public.name}"
     yield from (f"{where}: {code} {text}" for code, text in report["errors"] if code in CODES)
+    headings = set(re.findall(r"^ *(\w+)\n *-{3,}$", public.doc, re.MULTILINE))
+    yield from (f"{where}: no {name} section" for name in sections(public) if name not in headings)
     yield from (f'{where}: "{phrase}": say "per"' for phrase in wording(public.doc))
 
 
@@ -200,6 +273,8 @@ def main() -> int:
     """Print all problems; the exit status says whether there are any."""
     objects = list(public_objects())
     found = [problem for public in objects for problem in problems(public)]
+    unknown = NO_EXAMPLES - {getattr(public.obj, "__name__", "") for public in objects}
+    found += [f"NO_EXAMPLES: {name} is not public" for name in sorted(unknown)]
     print(*found, sep="\n", end="\n" if found else "")
     print(f"{len(objects)} public names, {len(found)} problems in their docstrings")
     return 1 if found else 0

@@ -29,6 +29,13 @@ class FitInfo:
         How long the fit took; None where that is not known, as for a loaded calibrator.
     details : dict
         What only this method has to tell. Its values are plain: numbers, words, lists, dicts.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> ts = calibrant.TS().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
+    >>> ts.fit_info_.converged, ts.fit_info_.after < ts.fit_info_.before
+    (True, True)
     """
 
     converged: bool

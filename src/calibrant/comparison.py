@@ -219,6 +219,13 @@ def timed_fit(
         How long the fit took.
     notes : tuple of str
         The texts of its ``CalibrationWarning``s. Other warnings pass.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> seconds, notes = timed_fit(calibrant.TS(), [[2.0, 0.0], [1.0, 0.0]], [0, 1])
+    >>> seconds > 0.0, len(notes)
+    (True, 0)
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrationWarning)

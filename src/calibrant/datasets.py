@@ -35,6 +35,12 @@ class LogitData:
         Their class indices.
     card : dict
         Where the logits come from: the network, its training, its accuracy.
+
+    Examples
+    --------
+    >>> data = load("fashion-mnist-lenet5")
+    >>> data.name, data.val_logits.shape, data.val_labels.shape
+    ('fashion-mnist-lenet5', (5000, 10), (5000,))
     """
 
     name: str
@@ -111,6 +117,18 @@ def read(path: str | PathLike[str]) -> LogitData:
         Where the file does not end in .npz, or lacks an array.
     FileNotFoundError
         Where there is no such file.
+
+    Examples
+    --------
+    >>> import numpy as np, pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "mine.npz")
+    >>> logits, labels = np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([0, 1])
+    >>> np.savez(
+    ...     file, val_logits=logits, val_labels=labels, test_logits=logits, test_labels=labels
+    ... )
+    >>> data = read(file)
+    >>> data.name, data.test_logits.shape
+    ('mine', (2, 2))
     """
     file = Path(path)
     if file.suffix != ".npz":

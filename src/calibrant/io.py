@@ -133,6 +133,15 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
         Where the file holds anything else, or was changed after it was written.
     FileNotFoundError
         Where there is no such file.
+
+    Examples
+    --------
+    >>> import calibrant, pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "ts.cal")
+    >>> ts = calibrant.TS().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
+    >>> save(ts, file)
+    >>> load_calibrator(file).temperature_ == ts.temperature_
+    True
     """
     thing = load(path)
     if not isinstance(thing, Calibrator):

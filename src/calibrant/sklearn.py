@@ -390,19 +390,63 @@ class CalibratedPair:
     reader: ScoreReader
 
     def logits(self, X: Any) -> Floats:
-        """Give what the calibrator reads: one score per class, for each row."""
+        """Give what the calibrator reads: one score per class, for each row.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            The rows, as the classifier takes them.
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+            The logits.
+        """
         return self.reader.logits(self.estimator, X)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Calibrated probabilities."""
+        """Calibrated probabilities.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            The rows, as the classifier takes them.
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+            The probabilities.
+        """
         return self.calibrator.predict_proba(self.logits(X))
 
     def predict_log_proba(self, X: Any) -> Floats:
-        """Their logarithms."""
+        """Their logarithms.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            The rows, as the classifier takes them.
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+            The logarithms of the probabilities.
+        """
         return self.calibrator.predict_log_proba(self.logits(X))
 
     def predict(self, X: Any) -> Codes:
-        """The predicted classes, as indices."""
+        """The predicted classes, as indices.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            The rows, as the classifier takes them.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            The index of the chosen class of each row.
+        """
         return self.calibrator.predict(self.logits(X))
 
 
@@ -411,13 +455,41 @@ class CalibratedPair:
 
 @dataclass(frozen=True)
 class ScoreReader:
-    """Reads logits off a fitted classifier: by which of its methods, and of which classes."""
+    """How logits are read off a fitted classifier: by which of its methods, and of which classes.
+
+    Parameters
+    ----------
+    method : {"auto", "decision_function", "predict_log_proba", "predict_proba"}
+        The method of the classifier that gives its scores.
+    classes : array of shape (n_classes,)
+        The classes of the problem; one that the classifier does not know gets a low score.
+    """
 
     method: ResponseMethod
     classes: NDArray[Any]
 
     def resolved(self, estimator: Any, X: Any) -> ScoreReader:
-        """This reader with ``"auto"`` decided, by what the classifier says of the first row."""
+        """Decide what ``"auto"`` is, by what the classifier says of the first row.
+
+        Parameters
+        ----------
+        estimator : classifier
+            The fitted classifier.
+        X : array of shape (n_rows, n_features)
+            The rows, as the classifier takes them.
+
+        Returns
+        -------
+        ScoreReader
+            A reader whose method is not "auto".
+
+        Raises
+        ------
+        TypeError
+            Where the classifier lacks the method.
+        ValueError
+            Where its scores are those of pairs of classes.
+        """
         method = self.method
         if method == "auto":
             usable = hasattr(estimator, "decision_function") and _gives_class_scores(estimator, X)
@@ -435,7 +507,20 @@ class ScoreReader:
         return ScoreReader(method, self.classes)
 
     def logits(self, estimator: Any, X: Any) -> Floats:
-        """Logits (rows, classes), finite wherever the classifier's scores are not NaN."""
+        """Read logits, finite wherever the classifier's scores are not NaN.
+
+        Parameters
+        ----------
+        estimator : classifier
+            The fitted classifier.
+        X : array of shape (n_rows, n_features)
+            The rows, as the classifier takes them.
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+            The logits.
+        """
         columns = _positions(estimator.classes_, self.classes)
         logits = _finite(_raw_logits(estimator, X, self.method, len(columns)))
         if self.method != "decision_function":

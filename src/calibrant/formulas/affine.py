@@ -42,7 +42,15 @@ class Features(Part, ABC):
 
 @dataclass(frozen=True, eq=False)
 class PlainLogits(Features):
-    """The logits themselves."""
+    """The logits themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> formula = AffineMap(PlainLogits(), [0.5, 0.5], [0.0, 0.0], 1e15)
+    >>> formula(np.array([[2.0, 0.0]])).round(3)
+    array([[0.731, 0.269]])
+    """
 
     kind: ClassVar[str] = "plain-logits"
 
@@ -52,7 +60,15 @@ class PlainLogits(Features):
 
 @dataclass(frozen=True, eq=False)
 class LogProbabilities(Features):
-    """The log-probabilities, log softmax(z)."""
+    """The log-probabilities, log softmax(z).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> formula = AffineMap(LogProbabilities(), [[1.0, 0.0], [0.0, 2.0]], [0.0, 0.0], 1e15)
+    >>> formula(np.log([[0.5, 0.5]])).round(3)  # 0.5 and 0.5^2, divided by their sum
+    array([[0.667, 0.333]])
+    """
 
     kind: ClassVar[str] = "log-probabilities"
 
@@ -74,6 +90,14 @@ class SmoothedLogProbabilities(Features):
     Notes
     -----
     log((1 - e) softmax(z / T) + e / C), C being the number of classes that are not masked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> features = SmoothedLogProbabilities(temperature=1.0, smoothing=0.5)
+    >>> formula = AffineMap(features, [1.0, 1.0], [0.0, 0.0], 1e15)
+    >>> formula(np.log([[0.9, 0.1]])).round(3)
+    array([[0.7, 0.3]])
     """
 
     kind: ClassVar[str] = "smoothed-log-probabilities"

@@ -46,6 +46,14 @@ class ClassSigmoids(Part):
     Notes
     -----
     1 / (1 + exp(-(slope_c x_c + intercept_c))), x_c = log(p_c / (1 - p_c)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant._array_ops import NUMPY
+    >>> sigmoids = ClassSigmoids([0.5, 0.5], [0.0, 0.0], 1e-6)
+    >>> sigmoids.values(np.array([[0.8, 0.2]]), NUMPY).round(3)
+    array([[0.667, 0.333]])
     """
 
     kind: ClassVar[str] = "class-sigmoids"
@@ -108,6 +116,14 @@ class ColumnMap(Formula):
     -----
     f_c(p_c) + tie_break p_c with p = softmax(z / T), divided by its sum over the classes. All is
     computed in float64, in which the functions were fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.formulas import Steps
+    >>> formula = ColumnMap(Steps.join([([0.5], [0.3, 0.9])]), classes=2)
+    >>> formula(np.array([[2.0, 0.0]])).round(3)  # 0.9 and 0.3, divided by their sum
+    array([[0.75, 0.25]])
     """
 
     kind: ClassVar[str] = "column-map"

@@ -35,8 +35,8 @@ class IncreasingTable(LogitMap):
 
     Notes
     -----
-    Every operation on the way is monotone in floating point too: of two logits the smaller one
-    never gets the larger value.
+    softmax(m(z)). Every operation on the way is monotone in floating point too: of two logits the
+    smaller one never gets the larger value.
 
     Examples
     --------
@@ -113,6 +113,13 @@ class QuadratureMap(LogitMap):
     m(x) is the integral from 0 to x of g(t) = ELU(network(t)) + 1 + smallest, with ReLU between
     the layers: x / 2 times the sum of weight * g(node x). The rule is applied anew for every logit
     and preserves the order only up to its own error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> formula = QuadratureMap(([[0.0]],), ([1.0],), [0.0, 1.0], [1.0, 1.0], 1e-6)  # g = 2
+    >>> formula(np.array([[0.5, 0.0]])).round(3)
+    array([[0.731, 0.269]])
     """
 
     kind: ClassVar[str] = "quadrature-map"

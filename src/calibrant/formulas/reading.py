@@ -93,6 +93,14 @@ class TopLogits(TopReading):
     ----------
     k : int
         How many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant._array_ops import NUMPY
+    >>> rows = LogitRows(np.array([[1.0, 4.0, 2.0]]), NUMPY)
+    >>> TopLogits(2).read(rows)
+    array([[4., 2.]])
     """
 
     kind: ClassVar[str] = "top-logits"
@@ -123,6 +131,14 @@ class LogGaps(TopReading):
     -----
     z_1 and log(smallest + (z_1 - z_i) / unit) for i = 2 .. k, z_1 >= z_2 >= .. being the sorted
     logits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant._array_ops import NUMPY
+    >>> rows = LogitRows(np.array([[3.0, 2.0, 0.0]]), NUMPY)
+    >>> LogGaps(3, unit=1.0, smallest=1.0).read(rows).round(3)
+    array([[3.   , 0.693, 1.386]])
     """
 
     kind: ClassVar[str] = "log-gaps"
@@ -148,7 +164,16 @@ class LogGaps(TopReading):
 
 @dataclass(frozen=True, eq=False)
 class Margin(Reading):
-    """The gap between the two largest logits."""
+    """The gap between the two largest logits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant._array_ops import NUMPY
+    >>> rows = LogitRows(np.array([[1.0, 4.0, 2.0]]), NUMPY)
+    >>> Margin().read(rows)
+    array([[2.]])
+    """
 
     kind: ClassVar[str] = "margin"
 
@@ -178,6 +203,14 @@ class LogEntropy(Reading):
     -----
     log(max(h, smallest)), h being the entropy of softmax(z) divided by log C, C the number of
     classes that are not masked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant._array_ops import NUMPY
+    >>> rows = LogitRows(np.array([[1.0, 0.0]]), NUMPY)
+    >>> LogEntropy(1e-6).read(rows).round(3)
+    array([[-0.174]])
     """
 
     kind: ClassVar[str] = "log-entropy"

@@ -34,6 +34,10 @@ class ConstantTemperature(TemperatureFormula):
     value : float
         T, above 0.
 
+    Notes
+    -----
+    softmax(z / T).
+
     Examples
     --------
     >>> import numpy as np
@@ -91,6 +95,14 @@ class ExponentialLink(Link):
     Notes
     -----
     T = base * exp(mean over the networks of reach * tanh(output / reach)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant._array_ops import NUMPY
+    >>> ExponentialLink(base=2.0, reach=3.0).temperature(np.array([[0.0], [1.0]]), NUMPY).round(3)
+    array([[2.   ],
+           [5.247]])
     """
 
     kind: ClassVar[str] = "exponential-link"
@@ -121,6 +133,14 @@ class AbsoluteLink(Link):
     Notes
     -----
     T = |output|, clipped to smallest .. largest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant._array_ops import NUMPY
+    >>> AbsoluteLink(0.1, 10.0).temperature(np.array([[-2.0], [50.0]]), NUMPY)
+    array([[ 2.],
+           [10.]])
     """
 
     kind: ClassVar[str] = "absolute-link"
@@ -164,6 +184,16 @@ class NetworkTemperature(TemperatureFormula):
     Notes
     -----
     T = link(network(inputs)). Inputs are clipped to low .. high first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.formulas import Margin
+    >>> formula = NetworkTemperature(
+    ...     Margin(), [0.0], [9.0], ([[1.0]],), ([0.0],), True, AbsoluteLink(0.1, 10.0), None
+    ... )
+    >>> formula(np.array([[2.0, 0.0]])).round(3)  # T is the margin, 2
+    array([[0.731, 0.269]])
     """
 
     kind: ClassVar[str] = "network-temperature"
@@ -242,6 +272,12 @@ class Mixture(Formula):
     Notes
     -----
     w1 softmax(z / T) + w2 softmax(z) + w3 / C, C being the number of classes that are not masked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Mixture(2.0, [0.5, 0.3, 0.2])(np.array([[2.0, 0.0]])).round(3)
+    array([[0.73, 0.27]])
     """
 
     kind: ClassVar[str] = "mixture"

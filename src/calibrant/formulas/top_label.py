@@ -36,6 +36,14 @@ class TopLabelMap(Formula):
     probabilities. Where the second would then pass the first, their shares are mixed with equal
     ones just far enough. A confidence below 1 / C, C being the number of finite logits, cannot be
     that of the arg max and is raised to it. All is computed in float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.formulas import Lines
+    >>> formula = TopLabelMap(Lines.join([([0.0, 1.0], [0.4, 1.0])]), classes=3, certain=1.0 - 1e-9)
+    >>> formula(np.log([[0.5, 0.3, 0.2]])).round(3)
+    array([[0.7 , 0.18, 0.12]])
     """
 
     kind: ClassVar[str] = "top-label-map"

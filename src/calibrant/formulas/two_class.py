@@ -85,6 +85,16 @@ class LinearOdds(TwoClassMap):
         What multiplies the old log-odds s.
     intercept : float
         What is added.
+
+    Notes
+    -----
+    The probability of class 1 is 1 / (1 + exp(-(slope s + intercept))), s = z_1 - z_0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> LinearOdds(slope=0.5, intercept=0.0)(np.array([[0.0, 2.0]])).round(3)
+    array([[0.269, 0.731]])
     """
 
     kind: ClassVar[str] = "linear-odds"
@@ -109,6 +119,17 @@ class BetaOdds(TwoClassMap):
     ----------
     a, b, c : float
         The coefficients.
+
+    Notes
+    -----
+    The probability of class 1 is 1 / (1 + exp(-(a ln p - b ln(1 - p) + c))), with
+    p = 1 / (1 + exp(z_0 - z_1)). With a = b = 1 and c = 0 it is p itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> BetaOdds(a=2.0, b=1.0, c=0.0)(np.array([[0.0, 0.0]])).round(3)
+    array([[0.667, 0.333]])
     """
 
     kind: ClassVar[str] = "beta-odds"

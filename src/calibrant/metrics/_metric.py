@@ -30,6 +30,12 @@ class Merging:
         and the total weight.
     max_error : callable, optional
         How far the value can be from that of the rows, from the cells and the number of bins.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import METRICS
+    >>> METRICS["debiased_ece"].reads, METRICS["debiased_ece"].merging.reads
+    ('equal-mass', 'equal-width')
     """
 
     reads: Reads | None = None

@@ -56,6 +56,18 @@ def attach(
         Where the tensor is no array of floats, or ``calibrator`` no calibrator of calibrant.
     FileNotFoundError
         Where there is no such model.
+
+    Examples
+    --------
+    >>> import calibrant, onnx, onnx.parser, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> network = "net (float[N, 2] x) => (float[N, 2] logits) { logits = Neg(x) }"
+    >>> model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> ' + network)
+    >>> onnx.save(model, folder / "net.onnx")
+    >>> ts = calibrant.TS().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
+    >>> names = attach(folder / "net.onnx", ts, folder / "calibrated.onnx")
+    >>> names.input, names.outputs
+    ('logits', ('probabilities', 'confidence', 'temperature'))
     """
     onnx = need_onnx()
     model = _load(model_path)

@@ -83,6 +83,13 @@ def check_can_write(path: FilePath) -> None:
         Where no format has that end of a name.
     FileNotFoundError
         Where its folder is not there.
+
+    Examples
+    --------
+    >>> check_can_write("probs.csv")
+    >>> check_can_write("nowhere/probs.csv")
+    Traceback (most recent call last):
+    FileNotFoundError: there is no folder nowhere to write probs.csv to
     """
     format_of(Path(path))
     check_folder(path)
@@ -100,6 +107,12 @@ def check_folder(path: FilePath) -> None:
     ------
     FileNotFoundError
         Where its folder is not there.
+
+    Examples
+    --------
+    >>> check_folder("nowhere/ts.cal")
+    Traceback (most recent call last):
+    FileNotFoundError: there is no folder nowhere to write ts.cal to
     """
     folder = Path(path).parent
     if not folder.is_dir():

@@ -37,6 +37,14 @@ class CalibratorModule(nn.Module):
         What the scores are.
     method : str
         The name of the calibrator's class, for printing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from calibrant.formulas import ConstantTemperature
+    >>> module = CalibratorModule(ConstantTemperature(2.0), "logits", "TemperatureScaling")
+    >>> module(torch.tensor([[2.0, 0.0]])).numpy().round(3)
+    array([[0.731, 0.269]], dtype=float32)
     """
 
     def __init__(self, formula: Formula, kind: InputKind, method: str) -> None:

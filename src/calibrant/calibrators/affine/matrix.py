@@ -119,9 +119,10 @@ class MatrixScaling(FullMatrixCalibrator):
 
     Notes
     -----
-    The fit minimises the mean NLL by L-BFGS. It starts at temperature scaling (W = I/T, b = 0).
-    Without penalties the C^2 parameters overfit badly for more than a few classes, so three parts
-    are pulled back to the start: the diagonal of T W - I, its other entries, and b.
+    The probabilities are softmax(z W + b). The fit minimises the mean NLL by L-BFGS. It starts at
+    temperature scaling (W = I/T, b = 0). Without penalties the C^2 parameters overfit badly for
+    more than a few classes, so three parts are pulled back to the start: the diagonal of T W - I,
+    its other entries, and b.
 
     References
     ----------
@@ -170,10 +171,12 @@ class DirichletCalibration(FullMatrixCalibrator):
 
     Notes
     -----
-    The linear form of Dirichlet calibration: the class posteriors that follow when the predicted
-    probabilities of each true class have a Dirichlet distribution. Log-probabilities do not change
-    when a constant is added to a row of logits, so neither does the result; that is its only
-    difference from ``MatrixScaling``.
+    The probabilities are softmax(log p W + b), p = softmax(z).
+
+    This is the linear form of Dirichlet calibration: the class posteriors that follow when the
+    predicted probabilities of each true class have a Dirichlet distribution. Log-probabilities do
+    not change when a constant is added to a row of logits, so neither does the result; that is its
+    only difference from ``MatrixScaling``.
 
     The paper's ODIR penalises the off-diagonal entries and the intercepts alone: that is
     ``slope_penalty=0``. W is measured in units of the start I/T here: an off-diagonal strength l is

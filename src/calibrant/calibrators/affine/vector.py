@@ -45,8 +45,9 @@ class VectorScaling(AffineCalibrator):
 
     Notes
     -----
-    The fit minimises the mean NLL by L-BFGS. It starts at temperature scaling (v = 1/T, b = 0),
-    and its penalties pull back there: on the relative change of the slopes, T v - 1, and on b.
+    The probabilities are softmax(v * z + b). The fit minimises the mean NLL by L-BFGS. It starts at
+    temperature scaling (v = 1/T, b = 0), and its penalties pull back there: on the relative change
+    of the slopes, T v - 1, and on b.
 
     References
     ----------

@@ -54,6 +54,13 @@ class HistogramBinning(LogitCalibrator):
     input : {"logits", "probs"}, default "logits"
         What the scores are.
 
+    Notes
+    -----
+    With p = softmax(z), f_c(p_c) is the weight of the fitting rows labelled c in the bin of p_c,
+    divided by the weight of all fitting rows there. The probabilities are f_c(p_c) + 1e-9 p_c,
+    divided by their sum over the classes. For the top label there is one f, of max p, and a row is
+    a hit where the arg max is its label.
+
     References
     ----------
     Zadrozny and Elkan, "Obtaining calibrated probability estimates from decision trees and naive

@@ -36,6 +36,12 @@ class TemperatureScaling(ProfileCalibrator):
     temperature_ : float
         The fitted T.
 
+    Notes
+    -----
+    The probabilities are p = softmax(z / T). For the NLL a T inside the bounds solves
+    mean(z_y) = mean(sum_c p_c z_c), y being the true class: the logits of the true classes are on
+    average what p expects them to be.
+
     References
     ----------
     Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern Neural Networks", ICML 2017.

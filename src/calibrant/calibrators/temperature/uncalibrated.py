@@ -21,6 +21,15 @@ class Uncalibrated(ProfileCalibrator):
     input : {"logits", "probs"}, default "logits"
         What the scores are; probabilities are taken as log p minus its row mean.
 
+    Notes
+    -----
+    The probabilities are softmax(z): temperature scaling with T = 1.
+
+    References
+    ----------
+    Tomani, Cremers and Buettner, "Parameterized Temperature Scaling for Boosting the Expressive
+    Power in Post-Hoc Uncertainty Calibration", ECCV 2022.
+
     Examples
     --------
     >>> Uncalibrated().fit([[2.0, 0.0]], [0]).predict_proba([[2.0, 0.0]]).round(3)
