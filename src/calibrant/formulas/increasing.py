@@ -32,6 +32,8 @@ class IncreasingTable(LogitMap):
         m at evenly spaced nodes; linear in between.
     outer_slope : float
         The slope of m below ``low`` and above ``high``.
+    just_below : float, default 4
+        So many epsilons below the largest is put what rounds to it but has a smaller logit.
 
     Notes
     -----
