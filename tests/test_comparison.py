@@ -37,7 +37,7 @@ def test_the_values_are_the_metrics_of_the_fitted_methods():
         assert result.ece == metrics.ece(probs, labels, 7)
         assert result.classwise_ece == metrics.classwise_ece(probs, labels, 7)
         assert result.nll == metrics.nll(probs, labels)
-        assert result.preserves_accuracy is (result.method != "vector")
+        assert result.accuracy_preserving is (result.method != "vector")
         assert result.fit_seconds >= 0.0
     assert (got.n_bins, got.n_val, got.n_test) == (7, 300, 200)
 

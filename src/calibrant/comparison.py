@@ -30,7 +30,7 @@ class MethodResult(PlainDocument):
     ----------
     method : str
         The name in the registry of calibrators.
-    preserves_accuracy : bool
+    accuracy_preserving : bool
         Whether no class can pass the one that the classifier chose.
     values : dict of str to float
         The metrics by name, as fractions.
@@ -41,7 +41,7 @@ class MethodResult(PlainDocument):
     """
 
     method: str
-    preserves_accuracy: bool
+    accuracy_preserving: bool
     values: dict[str, float]
     fit_seconds: float
     notes: tuple[str, ...]

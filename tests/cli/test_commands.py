@@ -132,8 +132,8 @@ def test_fit_json(folder: Path) -> None:
         "method": "ets",
         "class": "EnsembleTemperatureScaling",
         "input": "logits",
-        "rows": 300,
-        "classes": 4,
+        "n_rows": 300,
+        "n_classes": 4,
         "file": "out.safetensors",
     }
 
@@ -184,7 +184,7 @@ def test_fit_leaves_ignored_rows_out(folder: Path) -> None:
     logits, labels = np.load("logits.npy"), np.load("labels.npy")
     np.savez("x.npz", logits=logits, labels=np.where(np.arange(300) < 100, -100, labels))
     options = ["-o", "out.safetensors", "--method", "ts"]
-    assert as_json("fit", "x.npz", *options, "--ignore-index", "-100")["rows"] == 200
+    assert as_json("fit", "x.npz", *options, "--ignore-index", "-100")["n_rows"] == 200
     expected = calibrant.TS().fit(logits[100:], labels[100:])
     assert calibrant.load("out.safetensors").temperature_ == expected.temperature_
     np.save("few.npy", np.full(200, -100))
@@ -207,7 +207,7 @@ def test_fit_on_probabilities_keeps_their_kind(folder: Path) -> None:
 
 def test_fit_from_two_files(folder: Path) -> None:
     options = ["--input", "logits", "--labels", "labels.npy", "--method", "ts"]
-    assert as_json("fit", "logits.npy", "-o", "out.safetensors", *options)["rows"] == 300
+    assert as_json("fit", "logits.npy", "-o", "out.safetensors", *options)["n_rows"] == 300
 
 
 def test_fit_with_named_arrays(folder: Path) -> None:
@@ -296,7 +296,7 @@ def test_fit_names_the_row_of_a_bad_value(folder: Path) -> None:
 @pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet", ".safetensors", ".pt"])
 def test_apply_writes_every_format(folder: Path, suffix: str) -> None:
     text = succeed("apply", "ts.safetensors", "val.npz", "-o", f"out{suffix}")
-    data = read_scores(f"out{suffix}", kind="probs", need_labels=False)
+    data = read_scores(f"out{suffix}", input="probs", need_labels=False)
     expected = calibrant.load("ts.safetensors").predict_proba(np.load("logits.npy"))
     np.testing.assert_array_equal(data.scores, expected)
     if suffix == ".npy":
@@ -310,9 +310,9 @@ def test_apply_temperature(folder: Path) -> None:
     options = ["-o", "out.npz", "--temperature"]
     answer = as_json("apply", "ts.safetensors", "logits.npy", *options)
     names = ["probs", "temperature"]
-    assert answer == {"rows": 300, "classes": 4, "arrays": names, "file": "out.npz"}
+    assert answer == {"n_rows": 300, "n_classes": 4, "arrays": names, "file": "out.npz"}
     temperature = calibrant.load("ts.safetensors").temperature_
-    written = read_scores("out.npz", scores_key="temperature", kind="logits", need_labels=False)
+    written = read_scores("out.npz", scores_key="temperature", input="logits", need_labels=False)
     np.testing.assert_allclose(written.scores, np.full(300, temperature))
 
 
@@ -363,14 +363,14 @@ def test_evaluate_json_has_the_librarys_values(folder: Path) -> None:
         for metric in ("accuracy", "brier", "nll"):
             value = getattr(calibrant.metrics, metric)(probs, labels)
             assert answer[name][metric] == pytest.approx(value)
-    assert (answer["rows"], answer["bins"], answer["input"]) == (300, 7, "logits")
+    assert (answer["n_rows"], answer["n_bins"], answer["input"]) == (300, 7, "logits")
     assert answer["calibrated"]["ece"] < answer["scores"]["ece"]
 
 
 def test_evaluate_takes_the_librarys_bins(folder: Path) -> None:
     answer = as_json("evaluate", "val.npz")
-    assert answer["bins"] == calibrant.CalibrationMeter().n_bins
-    assert f"left out: {answer['bins']}" in words_of_help("evaluate")
+    assert answer["n_bins"] == calibrant.CalibrationMeter().n_bins
+    assert f"left out: {answer['n_bins']}" in words_of_help("evaluate")
     assert "calibrated" not in answer
 
 
@@ -414,7 +414,7 @@ def test_evaluate_takes_weights_and_leaves_ignored_rows_out(folder: Path, times:
     np.savez("x.npz", logits=logits, labels=ignored, w=weight)
     options = ["--weights-key", "w", "--ignore-index", "-100", "--calibrator", "ts.safetensors"]
     answer = as_json("evaluate", *["x.npz"] * times, *options)
-    assert answer["rows"] == 200 * times
+    assert answer["n_rows"] == 200 * times
     probs, weights = softmax(logits)[100:], {"sample_weight": weight[100:]}
     for name in ("accuracy", "ece", "nll"):
         expected = getattr(calibrant.metrics, name)(probs, labels[100:], **weights)
@@ -472,7 +472,7 @@ def test_evaluate_refuses(folder: Path) -> None:
 
 def test_demo_json_shows_that_calibration_helps() -> None:
     answer = as_json("demo")
-    assert (answer["val_rows"], answer["test_rows"]) == (5000, 10000)
+    assert (answer["n_val"], answer["n_test"]) == (5000, 10000)
     methods = answer["methods"]
     assert list(methods) == ["Uncalibrated", "TS", "ETS", "PTS"]
     for values in methods.values():
@@ -506,7 +506,7 @@ def test_methods_are_the_registry() -> None:
     assert [entry["method"] for entry in entries] == list(REGISTRY)
     for entry, cls in zip(entries, REGISTRY.values(), strict=True):
         assert entry["class"] == cls.__name__
-        assert entry["preserves_accuracy"] is cls().accuracy_preserving
+        assert entry["accuracy_preserving"] is cls().accuracy_preserving
         assert entry["two_classes_only"] is cls.two_classes_only
         assert (cls.__doc__ or "").startswith(entry["summary"])
         assert entry["summary"]
@@ -566,7 +566,7 @@ def test_an_interrupt_is_quiet(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_as_a_program(folder: Path) -> None:
     done = program("fit", "val.npz", "-o", "out.safetensors", "--method", "ts", "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["rows"] == 300
+    assert json.loads(done.stdout)["n_rows"] == 300
     done = program("apply", "ts.safetensors", "val.npz", "-o", "nowhere/out.npz")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: there is no folder nowhere to write out.npz to\n"
@@ -660,7 +660,7 @@ def test_a_stream_of_files_is_judged_as_one(folder: Path) -> None:
     np.savez("b.npz", logits=data["logits"][100:], labels=data["labels"][100:])
     whole = as_json("evaluate", "val.npz", "--calibrator", "ts.safetensors")
     parts = as_json("evaluate", "a.npz", "b.npz", "--calibrator", "ts.safetensors")
-    assert (parts["rows"], parts["files"]) == (300, 2)
+    assert (parts["n_rows"], parts["files"]) == (300, 2)
     for kind in ("scores", "calibrated"):
         for metric in SHOWN:
             assert parts[kind][metric] == pytest.approx(whole[kind][metric], abs=1e-9)

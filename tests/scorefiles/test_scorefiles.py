@@ -78,8 +78,8 @@ def test_written_probabilities_are_read_back_exactly(
     np.testing.assert_array_equal(data.scores.astype(dtype), probs)
     assert data.labels is not None
     np.testing.assert_array_equal(data.labels, labels)
-    assert (data.kind, data.scores_name, data.labels_name) == ("probs", "probs", "labels")
-    extra = read_scores(path, scores_key="temperature", kind="logits", need_labels=False)
+    assert (data.input, data.scores_name, data.labels_name) == ("probs", "probs", "labels")
+    extra = read_scores(path, scores_key="temperature", input="logits", need_labels=False)
     np.testing.assert_array_equal(
         extra.scores.astype(dtype), np.linspace(0.1, 3.0, 40, dtype=dtype)
     )
@@ -88,7 +88,7 @@ def test_written_probabilities_are_read_back_exactly(
 def test_npy_stays_on_the_disk(tmp_path: Path) -> None:
     write_probs(tmp_path / "p.npy", probabilities())
     np.save(tmp_path / "y.npy", np.zeros(40, int))
-    data = read_scores(tmp_path / "p.npy", labels_path=tmp_path / "y.npy", kind="probs")
+    data = read_scores(tmp_path / "p.npy", labels_path=tmp_path / "y.npy", input="probs")
     assert isinstance(data.scores, np.memmap)
     np.testing.assert_array_equal(data.scores, probabilities())
     assert data.labels is not None
@@ -107,7 +107,7 @@ def test_files_of_other_programs(tmp_path: Path, suffix: str) -> None:
     data = read_scores(path)
     np.testing.assert_array_equal(data.scores, LOGITS)
     np.testing.assert_array_equal(data.labels, LABELS)
-    assert data.kind == "logits"
+    assert data.input == "logits"
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -148,7 +148,7 @@ def test_weights_lie_beside_the_scores(tmp_path: Path) -> None:
     np.save(tmp_path / "y.npy", LABELS)
     data = read_scores(tmp_path / "z.npz", labels_path=tmp_path / "y.npy", weights_key="weight")
     np.testing.assert_array_equal(data.weights, LABELS)
-    named = {"labels_path": tmp_path / "y.npy", "weights_key": "w", "kind": "logits"}
+    named = {"labels_path": tmp_path / "y.npy", "weights_key": "w", "input": "logits"}
     refuse(tmp_path / "y.npy", "leave out the key 'w'", **named)
 
 
@@ -157,7 +157,7 @@ def test_labels_may_be_left_out(tmp_path: Path) -> None:
     make(tmp_path / "two.npz", {"logits": LOGITS, "label": LABELS, "labels": LABELS})
     np.save(tmp_path / "z.npy", LOGITS)
     for name in ("z.npz", "two.npz", "z.npy"):
-        assert read_scores(tmp_path / name, kind="logits", need_labels=False).labels is None
+        assert read_scores(tmp_path / name, input="logits", need_labels=False).labels is None
 
 
 # --- single formats ---------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_csv_numbers_columns_by_value_not_by_text(tmp_path: Path) -> None:
 
 def test_csv_prefix_may_be_given_with_its_underscore(tmp_path: Path) -> None:
     write_text(tmp_path / "x.csv", "net_0,net_1,label", "1,2,0")
-    data = read_scores(tmp_path / "x.csv", scores_key="net_", kind="logits")
+    data = read_scores(tmp_path / "x.csv", scores_key="net_", input="logits")
     np.testing.assert_array_equal(data.scores, [[1.0, 2.0]])
 
 
@@ -222,7 +222,7 @@ def test_a_single_tensor(tmp_path: Path) -> None:
 
     torch.save(torch.from_numpy(LOGITS).requires_grad_(), tmp_path / "z.pt")
     torch.save(torch.from_numpy(LABELS), tmp_path / "y.pt")
-    data = read_scores(tmp_path / "z.pt", labels_path=tmp_path / "y.pt", kind="logits")
+    data = read_scores(tmp_path / "z.pt", labels_path=tmp_path / "y.pt", input="logits")
     np.testing.assert_array_equal(data.scores, LOGITS)
     np.testing.assert_array_equal(data.labels, LABELS)
 
@@ -251,23 +251,23 @@ def test_the_kind_in_a_name(name: str, kind: str | None) -> None:
 
 def test_the_caller_beats_the_name(tmp_path: Path) -> None:
     path = make(tmp_path / "x.npz", {"logits": LOGITS, "label": LABELS})
-    assert read_scores(path, kind="probs").kind == "probs"
-    assert read_scores(path, default_kind="probs").kind == "logits"
+    assert read_scores(path, input="probs").input == "probs"
+    assert read_scores(path, default_input="probs").input == "logits"
 
 
 def test_the_kind_chooses_between_two_arrays(tmp_path: Path) -> None:
     path = make(tmp_path / "x.npz", {"logits": LOGITS, "probs": LOGITS + 1.0, "label": LABELS})
-    np.testing.assert_array_equal(read_scores(path, kind="probs").scores, LOGITS + 1.0)
-    np.testing.assert_array_equal(read_scores(path, default_kind="logits").scores, LOGITS)
+    np.testing.assert_array_equal(read_scores(path, input="probs").scores, LOGITS + 1.0)
+    np.testing.assert_array_equal(read_scores(path, default_input="logits").scores, LOGITS)
 
 
 def test_probabilities_without_a_name_are_not_recognised(tmp_path: Path) -> None:
     """Values that look like probabilities say nothing."""
     np.save(tmp_path / "x.npy", probabilities())
-    with pytest.raises(FileError, match=r'x\.npy may be logits or probs: say kind="logits"'):
+    with pytest.raises(FileError, match=r'x\.npy may be logits or probs: say input="logits"'):
         read_scores(tmp_path / "x.npy", need_labels=False)
     assert (
-        read_scores(tmp_path / "x.npy", default_kind="logits", need_labels=False).kind == "logits"
+        read_scores(tmp_path / "x.npy", default_input="logits", need_labels=False).input == "logits"
     )
 
 
@@ -288,14 +288,14 @@ def test_truncated_files(tmp_path: Path, suffix: str, share: float) -> None:
     write_probs(path, probabilities(), None if suffix == ".npy" else np.arange(40) % 5)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
-    refuse(path, "cannot be read as a", kind="probs", need_labels=False)
+    refuse(path, "cannot be read as a", input="probs", need_labels=False)
 
 
 @pytest.mark.parametrize("suffix", [*SUFFIXES, ".npy"])
 def test_foreign_bytes(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"x{suffix}"
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4)
-    refuse(path, "cannot be read as a", kind="probs", need_labels=False)
+    refuse(path, "cannot be read as a", input="probs", need_labels=False)
 
 
 def test_missing_files_and_unknown_suffixes(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_missing_names_list_what_is_there(tmp_path: Path, suffix: str) -> None:
     refuse(path, f"has no scores (logits, probs); it has {shown}")
     refuse(path, "say which with scores_key")
     refuse(path, f"has no 'logits'; it has {shown}", scores_key="logits")
-    named = {"scores_key": "outputs", "kind": "logits"}
+    named = {"scores_key": "outputs", "input": "logits"}
     refuse(path, "has no labels (label, labels); it has", **named)
     refuse(path, "has no 'y'; it has", labels_key="y", **named)
     refuse(path, "'outputs' of ", scores_key="outputs", labels_key="target")
@@ -340,10 +340,10 @@ def test_two_candidates(tmp_path: Path) -> None:
 
 def test_npy_needs_a_labels_file_and_has_no_keys(tmp_path: Path) -> None:
     np.save(tmp_path / "z.npy", LOGITS)
-    refuse(tmp_path / "z.npy", "say where its labels are with labels_path", kind="logits")
+    refuse(tmp_path / "z.npy", "say where its labels are with labels_path", input="logits")
     refuse(tmp_path / "z.npy", "leave out the key 'logits'", scores_key="logits")
     labels = {"labels_path": tmp_path / "z.npy", "labels_key": "y"}
-    refuse(tmp_path / "z.npy", "leave out the key 'y'", kind="logits", **labels)
+    refuse(tmp_path / "z.npy", "leave out the key 'y'", input="logits", **labels)
 
 
 def test_pickles_are_never_loaded(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", trap)
     torch.save({"logits": Trap()}, tmp_path / "x.pt")
     refuse(tmp_path / "x.npz", "holds pickled objects, which are never loaded")
-    refuse(tmp_path / "x.npy", "Python objects in dtype", kind="logits")
+    refuse(tmp_path / "x.npy", "Python objects in dtype", input="logits")
     refuse(tmp_path / "x.pt", "holds pickled objects, which are never loaded")
     assert not (tmp_path / "sprung").exists()
 

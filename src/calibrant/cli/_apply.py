@@ -32,7 +32,7 @@ def apply(
     method = load_calibrator(calibrator)
     if temperature and not hasattr(method, "temperature"):
         raise ValueError(f"--temperature: {type(method).__name__} has none for each row")
-    data = read_for(method, scores, kind=kind, scores_key=scores_key, need_labels=False)
+    data = read_for(method, scores, input=kind, scores_key=scores_key, need_labels=False)
     with working("calibrating"):
         probs = method.predict_proba(data.scores)
         extra = {
@@ -43,6 +43,6 @@ def apply(
     names = ["probs", *(name for name, array in extra.items() if array is not None)]
     rows, classes = probs.shape
     if as_json:
-        print_json({"rows": rows, "classes": classes, "arrays": names, "file": str(output)})
+        print_json({"n_rows": rows, "n_classes": classes, "arrays": names, "file": str(output)})
     else:
         typer.echo(f"wrote {', '.join(names)} of {rows} rows, {classes} classes to {output}")

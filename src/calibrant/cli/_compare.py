@@ -63,7 +63,7 @@ def compare(
     from calibrant.scorefiles import read_scores
 
     reading: dict[str, Any] = {
-        "kind": kind,
+        "input": kind,
         "scores_key": scores_key,
         "labels_key": labels_key,
         "weights_key": weights_key,
@@ -71,7 +71,7 @@ def compare(
     with working("reading"):
         fitted = read_scores(val, labels_path=val_labels, **reading)
         judged = read_scores(test, labels_path=test_labels, **reading)
-    check_same_kind(val, fitted.kind, test, judged.kind)
+    check_same_kind(val, fitted.input, test, judged.input)
     with method_bar() as progress:
         results = comparison.compare(
             fitted.scores,
@@ -79,7 +79,7 @@ def compare(
             judged.scores,
             judged.labels,
             methods=listed(methods),
-            input=fitted.kind,
+            input=fitted.input,
             val_weight=fitted.weights,
             test_weight=judged.weights,
             ignore_index=ignore_index,
@@ -87,7 +87,7 @@ def compare(
             **given(metrics=listed(metrics), n_bins=n_bins),
         )
     if as_json:
-        print_json({"bins": results.n_bins, "methods": [_document(result) for result in results]})
+        print_json({"n_bins": results.n_bins, "methods": [_document(result) for result in results]})
         return
     title = f"fitted on {results.n_val:,}, judged on {results.n_test:,} rows"
     print_table(comparison_table(title, results))

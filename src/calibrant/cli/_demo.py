@@ -37,12 +37,12 @@ def demo(
             progress=progress,
         )
     if as_json:
-        sizes = {"val_rows": results.n_val, "test_rows": results.n_test}
+        sizes = {"n_val": results.n_val, "n_test": results.n_test}
         methods = {
             name: {**result.values, "fit_ms": 1000.0 * result.fit_seconds}
             for name, result in zip(DEMO_METHODS, results, strict=True)
         }
-        print_json({"dataset": dataset, **sizes, "bins": results.n_bins, "methods": methods})
+        print_json({"dataset": dataset, **sizes, "n_bins": results.n_bins, "methods": methods})
         return
     title = f"{dataset}: fitted on {results.n_val:,}, judged on {results.n_test:,} rows"
     print_table(comparison_table(title, results, list(DEMO_METHODS)))

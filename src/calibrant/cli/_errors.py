@@ -110,7 +110,6 @@ def _show_warning(
 _FLAGS = {
     "ignore_index": "--ignore-index",
     "input": "--input",
-    "kind": "--input",
     "labels_key": "--labels-key",
     "labels_path": "--labels",
     "logits_output": "--logits-output",

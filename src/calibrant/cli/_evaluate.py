@@ -82,7 +82,7 @@ def evaluate(
     names = _names(metrics, weighted=weights_key is not None, in_parts=len(scores) > 1)
     method = load_calibrator(calibrator) if calibrator else None
     reading: dict[str, Any] = {
-        "kind": kind,
+        "input": kind,
         "scores_key": scores_key,
         "labels_key": labels_key,
         "weights_key": weights_key,
@@ -98,7 +98,7 @@ def evaluate(
     draws = given(n_resamples=n_resamples, random_state=random_state, metrics=listed(metrics))
     with working("evaluating"):
         evaluations = _evaluate(data, method, names, rows, draws)
-    _print_evaluations(scores[0], data.kind, evaluations, names, as_json)
+    _print_evaluations(scores[0], data.input, evaluations, names, as_json)
 
 
 def _names(metrics: str | None, *, weighted: bool, in_parts: bool) -> list[str]:
@@ -127,11 +127,11 @@ def _evaluate(
     from calibrant.evaluation import evaluate
 
     if method is None:
-        return {"scores": evaluate(data.scores, data.labels, input=data.kind, **rows, **draws)}
+        return {"scores": evaluate(data.scores, data.labels, input=data.input, **rows, **draws)}
     plainly: dict[str, Any] = {"metrics": names, "n_resamples": 0}
     probs = method.predict_proba(data.scores)
     return {
-        "scores": evaluate(data.scores, data.labels, input=data.kind, **rows, **plainly),
+        "scores": evaluate(data.scores, data.labels, input=data.input, **rows, **plainly),
         "calibrated": evaluate(probs, data.labels, **rows, **draws),
     }
 
@@ -143,7 +143,7 @@ def _print_evaluations(
     judged, (subject, full) = _values(evaluations, names), list(evaluations.items())[-1]
     n_bins = len(full.bins.weight)
     if as_json:
-        document = {"rows": full.n_rows, "input": kind, "bins": n_bins, **judged}
+        document = {"n_rows": full.n_rows, "input": kind, "n_bins": n_bins, **judged}
         print_json({**document, "evaluation": full.to_dict()})
         return
     if len(evaluations) > 1:
@@ -161,7 +161,7 @@ def _print_reports(
     judged, scores = _values(reports, names), reports["scores"]
     n_bins = len(scores.bins.weight)
     if as_json:
-        print_json({"rows": scores.n_rows, "files": n_files, "bins": n_bins, **judged})
+        print_json({"n_rows": scores.n_rows, "files": n_files, "n_bins": n_bins, **judged})
     else:
         print_table(metric_table(f"{n_files} files: {scores.n_rows:,} rows", judged, n_bins))
 

@@ -64,11 +64,11 @@ def fit(
             labels_key=labels_key,
             weights_key=weights_key,
             labels_path=labels,
-            kind=kind,
+            input=kind,
         )
-    rows = accepted(data.scores, data.labels, data.weights, data.kind, ignore_index)
+    rows = accepted(data.scores, data.labels, data.weights, data.input, ignore_index)
     with fitting(calibrator):
-        calibrator.set_params(input=data.kind).fit(*rows)
+        calibrator.set_params(input=data.input).fit(*rows)
     save(calibrator, output)
     summary = _summary(method.lower(), calibrator, len(rows[0]), output)
     if as_json:
@@ -82,8 +82,8 @@ def _summary(method: str, calibrator: Calibrator, rows: int, output: Path) -> di
         "method": method,
         "class": type(calibrator).__name__,
         "input": calibrator.input,
-        "rows": rows,
-        "classes": calibrator.n_classes_,
+        "n_rows": rows,
+        "n_classes": calibrator.n_classes_,
         "seconds": calibrator.fit_info_.seconds,
         "file": str(output),
         "fit_info": asdict(calibrator.fit_info_),
@@ -93,7 +93,9 @@ def _summary(method: str, calibrator: Calibrator, rows: int, output: Path) -> di
 def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typer.Context) -> None:
     info = calibrator.fit_info_
     typer.echo(f"method  {summary['method']} ({summary['class']})")
-    typer.echo(f"data    {summary['rows']} rows, {summary['classes']} classes, {summary['input']}")
+    typer.echo(
+        f"data    {summary['n_rows']} rows, {summary['n_classes']} classes, {summary['input']}"
+    )
     if info.before is not None and info.after is not None:
         name = f"{info.loss} " if info.loss else ""
         typer.echo(f"loss    {name}{info.before:.5f} -> {info.after:.5f} on these rows")

@@ -18,10 +18,10 @@ def read_for(method: Calibrator | None, file: Path, **reading: Any) -> ScoreFile
 
     takes = method.input if method else None
     with working(f"reading {file.name}"):
-        data = read_scores(file, default_kind=takes, **reading)
-    if takes not in (None, data.kind):
+        data = read_scores(file, default_input=takes, **reading)
+    if takes not in (None, data.input):
         raise ValueError(
-            f"the calibrator takes {takes}, but {file} has {data.kind}: "
+            f"the calibrator takes {takes}, but {file} has {data.input}: "
             f"if they are {takes} all the same, say --input {takes}"
         )
     return data

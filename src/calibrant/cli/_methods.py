@@ -18,7 +18,7 @@ def methods(as_json: AsJson = False) -> None:
         {
             "method": acronym,
             "class": cls.__name__,
-            "preserves_accuracy": cls().accuracy_preserving,
+            "accuracy_preserving": cls().accuracy_preserving,
             "two_classes_only": cls.two_classes_only,
             "summary": (inspect.getdoc(cls) or "").partition("\n")[0],
         }
@@ -37,7 +37,7 @@ def _print_entries(entries: list[dict[str, Any]]) -> None:
 
     table = Table("Method", "Keeps accuracy", "Class and what it does", box=box.SIMPLE_HEAD)
     for entry in entries:
-        keeps = "yes" if entry["preserves_accuracy"] else "no"
+        keeps = "yes" if entry["accuracy_preserving"] else "no"
         only = " (two classes only)" if entry["two_classes_only"] else ""
         what = f"{entry['class']}{only}\n{escape(entry['summary'])}"
         table.add_row(entry["method"], keeps, what)

@@ -28,8 +28,8 @@ def measure(
     for file in files:
         data = read_for(method, file, **reading)
         if scores is None:
-            scores = CalibrationMeter(input=data.kind, **bins)
-        check_same_kind(files[0], scores.input, file, data.kind)
+            scores = CalibrationMeter(input=data.input, **bins)
+        check_same_kind(files[0], scores.input, file, data.input)
         rows: dict[str, Any] = {"sample_weight": data.weights, "ignore_index": ignore_index}
         scores.update(data.scores, data.labels, **rows)
         if method is not None and calibrated is not None:

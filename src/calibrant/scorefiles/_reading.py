@@ -36,7 +36,7 @@ class ScoreFile:
         Their labels, as they stand in the file; None where there are none.
     weights : ndarray or None
         The weight of each row, as it stands in the file; None where no name was given.
-    kind : {"logits", "probs"}
+    input : {"logits", "probs"}
         What the scores are.
     scores_name : str
         The name of the scores in the file; empty where it has none.
@@ -47,7 +47,7 @@ class ScoreFile:
     scores: NDArray[Any]
     labels: NDArray[Any] | None
     weights: NDArray[Any] | None
-    kind: InputKind
+    input: InputKind
     scores_name: str
     labels_name: str | None
 
@@ -59,8 +59,8 @@ def read_scores(
     labels_key: str | None = None,
     weights_key: str | None = None,
     labels_path: FilePath | None = None,
-    kind: InputKind | None = None,
-    default_kind: InputKind | None = None,
+    input: InputKind | None = None,  # noqa: A002 - the word of the whole public interface
+    default_input: InputKind | None = None,
     need_labels: bool = True,
 ) -> ScoreFile:
     """Read scores, their labels and their weights.
@@ -79,9 +79,9 @@ def read_scores(
         The name of the rows' weights; there are none by default.
     labels_path : path-like, optional
         A file that has the labels, where they are not beside the scores.
-    kind : {"logits", "probs"}, optional
+    input : {"logits", "probs"}, optional
         What the scores are, whatever their name.
-    default_kind : {"logits", "probs"}, optional
+    default_input : {"logits", "probs"}, optional
         What the scores are where their name leaves it open.
     need_labels : bool, default True
         Whether a file without labels is refused.
@@ -112,8 +112,8 @@ def read_scores(
            [-1. ,  1.5]])
     """
     with _opened(path) as source:
-        scores_name = choose_scores(source, scores_key, kind or default_kind)
-        found = _kind(source, scores_name, kind, default_kind)
+        scores_name = choose_scores(source, scores_key, input or default_input)
+        found = _kind(source, scores_name, input, default_input)
         labels_name = None
         if labels_path is None:
             labels_name = choose_labels(source, labels_key, need_labels)
@@ -135,7 +135,7 @@ def _kind(
     found = kind or kind_in_name(name) or default
     if found is None:
         where = f"{name!r} of {source.path}" if name else source.path
-        raise FileError(f'{where} may be logits or probs: say kind="logits" or kind="probs"')
+        raise FileError(f'{where} may be logits or probs: say input="logits" or input="probs"')
     return found
 
 

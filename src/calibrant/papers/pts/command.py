@@ -123,7 +123,7 @@ def reproduce(
     if seeds is not None:
         scope = replace(scope, seeds=seeds)
     added = [_separated(text) for text in add or ()]
-    reading = {"kind": kind, "scores_key": scores_key, "labels_key": labels_key}
+    reading = {"input": kind, "scores_key": scores_key, "labels_key": labels_key}
     chosen = sources(logits or (), added, sets.split(",") if sets else (), reading)
     with _progress() as report:
         made = run(chosen, out, scope=scope, workers=workers, report=report)

@@ -119,13 +119,13 @@ def _from_pair(name: str, val: Path, test: Path, reading: Mapping[str, Any]) -> 
     from calibrant.scorefiles import read_scores
 
     fitted, judged = (read_scores(path, **reading) for path in (val, test))
-    if fitted.kind != judged.kind:
-        raise ValueError(f"{val} has {fitted.kind}, but {test} has {judged.kind}")
-    parts = [_checked(p, f.scores, f.labels, f.kind) for p, f in ((val, fitted), (test, judged))]
+    if fitted.input != judged.input:
+        raise ValueError(f"{val} has {fitted.input}, but {test} has {judged.input}")
+    parts = [_checked(p, f.scores, f.labels, f.input) for p, f in ((val, fitted), (test, judged))]
     widths = [scores.shape[1] for scores, _ in parts]
     if widths[0] != widths[1]:
         raise ValueError(f"{val} has {widths[0]} classes, but {test} has {widths[1]}")
-    return LogitSet(name, *parts[0], *parts[1], fitted.kind)
+    return LogitSet(name, *parts[0], *parts[1], fitted.input)
 
 
 def _checked(
