@@ -407,3 +407,28 @@ def test_a_profile_without_its_settings(tmp_path):
     forge(path, "profile", document, arrays)
     with pytest.raises(FileError, match="profile"):
         calibrant.load(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d, a: a.update(peak=a["peak"][:-1]), "must be numbers of shape"),
+        (lambda d, a: a.update({"rows.gaps": a["rows.gaps"][:-1]}), "gaps of a profile must be"),
+        (lambda d, a: a["label_gap"].__setitem__(0, np.nan), "label_gap of a profile must not be"),
+        (lambda d, a: a["label_gap"].__setitem__(0, 1.0), "not above 0"),
+        (lambda d, a: a["weight"].__setitem__(0, -1.0), "sample_weight must be finite"),
+        (lambda d, a: a["peak"].__setitem__(0, -np.inf), "peak of a profile must be finite"),
+        (lambda d, a: d.update(n_classes=0), "at least two classes"),
+        (lambda d, a: d.update(input="scores"), "input must be"),
+        (lambda d, a: d.update(scale=-1.0), "scale must be positive"),
+    ],
+)
+def test_crafted_profiles_are_refused(change, message, tmp_path):
+    path = tmp_path / "profile.safetensors"
+    calibrant.save(TemperatureProfile.from_logits(LOGITS, LABELS), path)
+    document, arrays = _container.read(path)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    change(document, arrays)
+    forge(path, "profile", document, arrays)
+    with pytest.raises(FileError, match=message):
+        calibrant.load(path)

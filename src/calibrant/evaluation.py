@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 
 from calibrant._progress import reporter
+from calibrant._random import generator
 from calibrant._types import InputKind, Progress, RandomState, Report, RowRule
 from calibrant.metrics._intervals import (
     Estimate,
@@ -23,7 +24,7 @@ from calibrant.metrics._metric import Metric
 from calibrant.metrics._readings import DEFAULT_BINS, Reads, bins_of, error_sample, row_scores
 from calibrant.metrics._registry import METRICS, metrics_named
 from calibrant.metrics._report import MetricReport, missing
-from calibrant.metrics._resampling import Drawing, generator
+from calibrant.metrics._resampling import Drawing
 from calibrant.metrics._tables import (
     Table,
     estimate_rows,

@@ -35,6 +35,7 @@ from calibrant._arrays import (
     without_ignored,
 )
 from calibrant._partition import (
+    NODES,
     GapRows,
     NodeRows,
     Psi,
@@ -639,19 +640,43 @@ class TemperatureProfile:
         ValueError, TypeError, KeyError
             Where something is missing or breaks an invariant.
         """
-        return cls._checked(document, arrays)
-
-    @classmethod
-    def _checked(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         result = cls(top_k=document["top_k"], scale=document["scale"])
         result.n_classes, result.input = document["n_classes"], document["input"]
         if result.input not in get_args(InputKind):
             raise ValueError(f'input must be "logits" or "probs", got {result.input!r}')
         kind = {"nodes": NodeRows, "gaps": GapRows}[document["rows"]]
         rows = kind(*(arrays[f"rows.{field.name}"] for field in fields(kind)))
-        rest = (arrays["peak"], arrays["label_gap"], arrays["weight"])
-        result._blocks = [_Block(rows, *rest)]
+        block = _Block(rows, arrays["peak"], arrays["label_gap"], arrays["weight"])
+        _check_block(block, result.n_classes, min(result.top_k, result.n_classes))
+        result._blocks = [block]
         return result
+
+
+def _check_block(block: _Block, n_classes: Any, k: int) -> None:
+    """Refuse a summary whose parts cannot be those of so many classes."""
+    count = len(block.peak)
+    if isinstance(n_classes, bool) or not isinstance(n_classes, int) or n_classes < 2 or not count:
+        raise ValueError(f"a profile has rows and at least two classes, got {count}, {n_classes!r}")
+    shapes: dict[str, tuple[int, ...]] = {"peak": (count,), "label_gap": (count,)}
+    shapes["weight"] = (count,)
+    if isinstance(block.rows, NodeRows):
+        shapes |= {"nodes": (count, NODES, 3), "top": (count, k)}
+        shapes |= dict.fromkeys(("finite", "ties", "mean"), (count,))
+    else:
+        shapes["gaps"] = (n_classes, count)
+    parts = vars(block.rows) | {name: getattr(block, name) for name in list(shapes)[:3]}
+    for name, shape in shapes.items():
+        values = parts[name]
+        if values.shape != shape or values.dtype.kind not in "fi":
+            got = f"{values.dtype} of shape {values.shape}"
+            raise ValueError(f"{name} of a profile must be numbers of shape {shape}, got {got}")
+        if np.isnan(values).any() or np.isposinf(values).any():
+            raise ValueError(f"{name} of a profile must not be NaN or inf")
+    if not np.isfinite(block.label_gap).all() or (block.label_gap > 0.0).any():
+        raise ValueError("label_gap of a profile must be finite and not above 0")
+    if not np.isfinite(block.peak).all():
+        raise ValueError("peak of a profile must be finite")
+    as_weights(block.weight, count)
 
 
 @dataclass

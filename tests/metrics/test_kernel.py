@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 
 from calibrant import metrics
 from calibrant.metrics import BinStats
-from calibrant.metrics._cells import cell_stats
+from calibrant.metrics._cells import CELL_EDGES
 from calibrant.metrics.kde import kde_error
 from calibrant.metrics.smooth import smooth_error
+
+
+def cell_stats(confidence, correct, weight):
+    """The narrow cells from which kernel estimates are computed."""
+    return BinStats.from_confidence(confidence, correct, sample_weight=weight, edges=CELL_EDGES)
 
 
 def example(rows, seed=0, power=1.5):

@@ -68,8 +68,3 @@ def check_bounds(name: str, value: Any) -> tuple[float, float]:
     if not 0.0 < low < high < np.inf:
         raise ValueError(f"{name} must be 0 < low < high < inf, got {value}")
     return low, high
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """The random numbers of a parameter; None is the seed 0, so that a fit can be repeated."""
-    return np.random.default_rng(0 if random_state is None else random_state)

@@ -7,23 +7,16 @@ estimates merge like binned ones.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._arrays import row_sums, to_numpy
-from calibrant._binning import BinStats, equal_width_edges
+from calibrant._binning import equal_width_edges
 from calibrant._types import Floats
 from calibrant.metrics._labelled import Labelled
 
 CELLS = 2**14
 CELL_EDGES = equal_width_edges(CELLS)
-
-
-def cell_stats(confidence: Any, correct: Any, weight: Floats | None) -> BinStats:
-    """The narrow bins of confidences (rows,) and hits (rows,)."""
-    return BinStats.from_confidence(confidence, correct, sample_weight=weight, edges=CELL_EDGES)
 
 
 def kde_columns(data: Labelled) -> tuple[Floats, NDArray[np.bool_]]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from calibrant._binning import BinStats, bin_index
-from calibrant._types import Floats, RandomState
+from calibrant._types import Floats
 
 _MANY_ROWS = 16_384  # from here on rows are grouped
 _FINENESS = 4096
@@ -46,11 +46,6 @@ class Drawing:
     def all_of(self, stats: BinStats) -> Floats:
         """The statistics side by side, with a last axis of their own."""
         return np.stack([statistic(stats) for statistic in self.statistics], axis=-1)
-
-
-def generator(random_state: RandomState) -> np.random.Generator:
-    """A generator of random numbers; None is the seed 0, so that work can be repeated."""
-    return np.random.default_rng(0 if random_state is None else random_state)
 
 
 @dataclass(frozen=True)

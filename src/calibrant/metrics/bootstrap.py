@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from calibrant._random import generator
 from calibrant._types import Floats, InputKind, RandomState, RowRule
 from calibrant.metrics._intervals import (
     Method,
@@ -21,7 +22,7 @@ from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._readings import DEFAULT_BINS, error_sample, sample_of
 from calibrant.metrics._registry import drawn_metric
-from calibrant.metrics._resampling import Drawing, draw_repetitions, generator
+from calibrant.metrics._resampling import Drawing, draw_repetitions
 
 
 @dataclass(frozen=True)

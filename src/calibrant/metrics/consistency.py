@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._random import generator
 from calibrant._types import InputKind, RandomState, RowRule
 from calibrant.metrics._intervals import check_resamples, p_value_of
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._readings import DEFAULT_BINS, error_sample
 from calibrant.metrics._registry import drawn_metric
-from calibrant.metrics._resampling import Drawing, generator
+from calibrant.metrics._resampling import Drawing
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 

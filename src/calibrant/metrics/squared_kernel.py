@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from calibrant._arrays import like, to_numpy
+from calibrant._random import generator
 from calibrant._types import Array, Floats, InputKind, RandomState, RowRule
 from calibrant._weights import weighted_mean
 from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._resampling import generator
 
 Kernel = Literal["exponential", "total-variation", "gaussian"]
 Estimator = Literal["blocks", "unbiased", "biased"]

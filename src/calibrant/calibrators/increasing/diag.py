@@ -12,6 +12,7 @@ from calibrant._arrays import row_tiles
 from calibrant._fit_info import FitInfo
 from calibrant._optimize import Minimum
 from calibrant._progress import reporter
+from calibrant._random import generator
 from calibrant._threads import one_blas_thread
 from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant._weights import effective_rows, shares
@@ -23,7 +24,6 @@ from calibrant.calibrators._parameters import (
     check_counts,
     check_strength,
     check_widths,
-    generator,
 )
 from calibrant.calibrators.increasing._fit import (
     Grid,

@@ -14,10 +14,10 @@ from calibrant._fit_info import FitInfo
 from calibrant._losses import ProfileLoss
 from calibrant._ops import Ops
 from calibrant._progress import reporter
+from calibrant._random import generator
 from calibrant._types import Floats, Progress, RandomState
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import best_temperature
-from calibrant.calibrators._parameters import generator
 from calibrant.calibrators.temperature import _anchored, _paper_recipe
 from calibrant.formulas import (
     AbsoluteLink,
