@@ -21,6 +21,7 @@ from calibrant._types import Array, InputKind, Labels, RowRule
 TILE_ELEMENTS = 131_072  # large enough that threads do not wait for the interpreter
 DEVICE_TILE_ELEMENTS = 16 * 1024 * 1024  # an accelerator wants large tiles
 FEW_CLASSES = 32  # up to here columns are worked through one by one
+FEW_ROWS = 16  # .. but for so few rows the calls cost more than they save
 SUM_TOLERANCE = 1e-3  # how far a row of probabilities may be from 1: float16 loses that much
 
 
@@ -238,6 +239,8 @@ def row_max(tile: Array) -> Array:
     """The largest value of each row of floats; NaN where there is one."""
     if not is_numpy_array(tile):
         return array_namespace(tile).max(tile, axis=1)
+    if len(tile) <= FEW_ROWS:
+        return tile.max(axis=1)
     if tile.shape[1] <= FEW_CLASSES:  # NumPy is slow along short rows: down the columns instead
         return reduce(np.maximum, list(tile.T))
     return tile[np.arange(len(tile)), tile.argmax(axis=1)]  # twice as fast as its own max
