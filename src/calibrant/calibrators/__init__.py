@@ -20,6 +20,7 @@ from calibrant.calibrators.affine import (
     StructuredVectorScaling,
     VectorScaling,
 )
+from calibrant.calibrators.automatic import AutoCalibrator
 from calibrant.calibrators.binary import BetaCalibration, PlattScaling
 from calibrant.calibrators.binning import BayesianBinning, HistogramBinning, PlattBinner
 from calibrant.calibrators.increasing import DiagonalOrderPreserving
@@ -29,6 +30,7 @@ from calibrant.calibrators.isotonic import (
     MultiClassIsotonic,
     SplineCalibration,
 )
+from calibrant.calibrators.joint import MonotonePTS, StructuredPTS
 from calibrant.calibrators.temperature import (
     EnsembleTemperatureScaling,
     EntropyTemperatureScaling,
@@ -40,11 +42,14 @@ from calibrant.calibrators.temperature import (
 )
 
 REGISTRY: dict[str, type[Calibrator]] = {
+    "auto": AutoCalibrator,
     "base": Uncalibrated,
     "ts": TemperatureScaling,
     "ets": EnsembleTemperatureScaling,
     "pts": ParameterizedTemperatureScaling,
     "pts-linear": LinearPTS,
+    "mpts": MonotonePTS,
+    "spts": StructuredPTS,
     "hts": EntropyTemperatureScaling,
     "smart": MarginTemperatureScaling,
     "irova": IsotonicOneVsAll,
@@ -141,6 +146,7 @@ def calibrator(name: str, **parameters: Any) -> Calibrator:
 
 __all__ = [
     "REGISTRY",
+    "AutoCalibrator",
     "BayesianBinning",
     "BetaCalibration",
     "Calibrator",
@@ -158,6 +164,7 @@ __all__ = [
     "LogitCalibrator",
     "MarginTemperatureScaling",
     "MatrixScaling",
+    "MonotonePTS",
     "MultiClassIsotonic",
     "ParameterizedTemperatureScaling",
     "PlattBinner",
@@ -165,6 +172,7 @@ __all__ = [
     "ProfileCalibrator",
     "SplineCalibration",
     "StructuredMatrixScaling",
+    "StructuredPTS",
     "StructuredVectorScaling",
     "TemperatureScaling",
     "Uncalibrated",

@@ -13,21 +13,41 @@ from calibrant._types import Floats, InputKind, Labels
 from calibrant.profile import DEFAULT_TOP_K, TemperatureProfile
 
 TEMPERATURE_BOUNDS = (1e-2, 1e4)
+# Few rows, and hardly an error among them, would take T to the end of its range: a prior that
+# weighs as much as so many rows, (log T)^2 / 2 each, holds it near 1. It fades out: from FADED rows
+# on there is none, and T is the exact minimiser.
+PRIOR_ROWS = {"nll": 3.0, "brier": 1.0, "mixed": 1.0}
+FADED = 1000.0
 USUAL = (0.1, 25.0)  # temperatures that a profile of scale 1 reads accurately, with room around
 
 
 def best_temperature(
-    profile: TemperatureProfile, loss: str, bounds: tuple[float, float] = TEMPERATURE_BOUNDS
+    profile: TemperatureProfile,
+    loss: str,
+    bounds: tuple[float, float] = TEMPERATURE_BOUNDS,
+    prior_rows: float | str = 0.0,
 ) -> ScalarResult:
-    """The one temperature that minimises a loss; exact for the NLL, which is convex in 1/T."""
+    """The one temperature that minimises a loss; exact for the NLL, which is convex in 1/T.
+
+    ``prior_rows`` is the weight of the prior, or "auto" for the one that fades with the rows.
+    """
     low, high = bounds
     problem = ProfileLoss(profile, loss)
+    pull = _pull(prior_rows, loss, problem.effective_rows)
+
+    def slope(log_b: float) -> float:
+        return problem.mean_slope(log_b) + pull * log_b
+
     search = (-np.log(high), -np.log(low), "inverse temperature")
     if loss == "nll":
-        result = falling_then_rising(problem.mean_slope, *search, start=0.0)
+        result = falling_then_rising(slope, *search, start=0.0)
     else:
-        result = best_of_scan(problem.mean, problem.mean_slope, *search)
+        result = best_of_scan(
+            lambda log_b: problem.mean(log_b) + 0.5 * pull * log_b**2, slope, *search
+        )
     best = float(np.exp(-result.x))
+    if pull > 0.0 and not problem.label_gap.any():
+        return ScalarResult(best, False, _no_error(len(profile)))
     if result.converged:
         return ScalarResult(best, True, result.message)
     return ScalarResult(
@@ -36,6 +56,20 @@ def best_temperature(
         f"the best temperature {best:.4g} is an end of the allowed range: the labels look either "
         "separable or unrelated to the logits. Check that rows of labels and scores belong "
         "together, or fit on more rows",
+    )
+
+
+def _pull(prior_rows: float | str, loss: str, rows: float) -> float:
+    """What multiplies (log T)^2 / 2 beside the mean loss."""
+    if isinstance(prior_rows, str):
+        prior_rows = PRIOR_ROWS[loss] * max(0.0, 1.0 - rows / FADED)
+    return prior_rows / rows
+
+
+def _no_error(rows: int) -> str:
+    return (
+        f"none of the {rows} rows is misclassified: they cannot tell how sure is too sure, and a "
+        "prior keeps the temperature near 1. Fit on more rows"
     )
 
 
@@ -74,7 +108,7 @@ class Start:
 def scaling_start(logits: Floats, labels: Labels, weight: Floats) -> Start:
     """Temperature scaling of labelled logits."""
     profile = scaled_profile(logits, labels, weight, "logits")
-    best = best_temperature(profile, "nll")
+    best = best_temperature(profile, "nll", prior_rows="auto")
     problem = ProfileLoss(profile, "nll")
     after = problem.mean(-float(np.log(best.x)))
     return Start(best.x, best.converged, best.message, problem.mean(0.0), after)

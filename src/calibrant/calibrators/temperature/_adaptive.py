@@ -66,9 +66,13 @@ def fit_anchored(
     clip: float | None,
     title: str,
     progress: Progress,
-) -> Fitted:
-    """The default recipe: networks that read ``reading_at(best temperature)`` of every row."""
-    start = best_temperature(profile, loss)
+) -> tuple[NetworkTemperature, FitInfo, Floats]:
+    """The default recipe: networks that read ``reading_at(best temperature)`` of every row.
+
+    Beside the formula and the report: the logarithm of every row's temperature had it not been
+    fitted on.
+    """
+    start = best_temperature(profile, loss, prior_rows="auto")
     reading = reading_at(start.x)
     inputs = reading.read(ProfileRows(profile))
     with reporter(f"fitting {title}", progress) as report:
@@ -94,13 +98,14 @@ def fit_anchored(
         link=ExponentialLink(fit.base_temperature, _anchored.RANGE),
         clip=clip,
     )
-    return formula, FitInfo(
+    info = FitInfo(
         start.converged and fit.converged,
         fit.message if start.converged else start.message,
         iterations=fit.iterations,
         **_losses(profile, loss, formula, inputs),
         details=fit.details,
     )
+    return formula, info, fit.left_out
 
 
 def fit_published(

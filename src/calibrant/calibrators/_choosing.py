@@ -1,0 +1,88 @@
+"""Choosing among candidates by the losses of left-out rows, with patience for the simpler one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._array_ops import NUMPY
+from calibrant._arrays import row_tiles
+from calibrant._types import Floats
+from calibrant._weights import copies, shares
+from calibrant.calibrators._base import LabelledLogits
+from calibrant.formulas import Formula
+
+LARGE = 2_000_000  # logits from which on two folds must do
+FEWEST_PER_FOLD = 5
+
+
+def simplest_of_the_best(
+    names: Sequence[str], left_out: Sequence[Floats], weight: Floats, patience: float
+) -> tuple[int, list[dict[str, Any]]]:
+    """The first candidate about as good as the best one, and the path as a table.
+
+    ``left_out`` holds, for every candidate, the simplest first, the loss of each row had it not
+    been fitted on. A candidate is as good as the best one where its mean loss is within
+    ``patience`` standard errors of the difference: the best of several is often the luckiest.
+    """
+    share = shares(weight)
+    scores = [float(share @ losses) for losses in left_out]
+    best = int(np.argmin(scores))
+    errors = [error_of_difference(losses, left_out[best], weight) for losses in left_out]
+    chosen = next(
+        at
+        for at, (score, error) in enumerate(zip(scores, errors, strict=True))
+        if at == best or score - scores[best] <= patience * error
+    )
+    columns = ("candidate", "left_out_loss", "error_of_difference")
+    rows = zip(names, scores, errors, strict=True)
+    return chosen, [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def error_of_difference(one: Floats, other: Floats, weight: Floats) -> float:
+    """The standard error of the mean difference of two losses on the same rows."""
+    share = shares(weight)
+    difference = one - other
+    mean = share @ difference
+    return float(np.sqrt(share * (share / copies(weight)) @ (difference - mean) ** 2))
+
+
+def folds_of(data: LabelledLogits) -> list[NDArray[np.intp]]:
+    """Which rows each fold leaves out: five folds, or two where that would take long."""
+    rows = len(data.labels)
+    count = 5 if data.logits.size <= LARGE else 2
+    order = np.random.default_rng(0).permutation(rows)
+    return np.array_split(order, min(count, max(2, rows // FEWEST_PER_FOLD)))
+
+
+def left_out_nll(fit: Callable[[LabelledLogits], Formula], data: LabelledLogits) -> Floats:
+    """The NLL of each row under fits on the other folds."""
+    result = np.empty(len(data.labels))
+    for fold in folds_of(data):
+        kept = np.setdiff1d(np.arange(len(result)), fold)
+        formula = fit(part_of(data, kept))
+        result[fold] = row_nll(formula, part_of(data, fold))
+    return result
+
+
+def part_of(data: LabelledLogits, index: NDArray[np.intp]) -> LabelledLogits:
+    """Some of the rows."""
+    return LabelledLogits(data.logits[index], data.labels[index], data.weight[index])
+
+
+def row_nll(formula: Formula | None, data: LabelledLogits) -> Floats:
+    """The NLL of each row under a formula, or of the softmax of the logits as they are."""
+    parts = []
+    for tile in row_tiles(data.logits):
+        logits = data.logits[tile]
+        with np.errstate(over="ignore"):
+            if formula is None:
+                gaps = logits - logits.max(axis=1, keepdims=True)
+                logs = gaps - np.log(np.exp(gaps).sum(axis=1, keepdims=True))
+            else:
+                logs = formula.log_probabilities(logits, NUMPY)
+        parts.append(-logs[np.arange(len(logs)), data.labels[tile]])
+    return np.concatenate(parts)

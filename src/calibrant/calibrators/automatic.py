@@ -1,0 +1,157 @@
+"""The method chosen for you, by the NLL of left-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calibrant._fit_info import FitInfo
+from calibrant._types import Floats, InputKind, Progress, RandomState
+from calibrant.calibrators._base import (
+    Calibrator,
+    Fitted,
+    LabelledLogits,
+    LogitCalibrator,
+    ProfileCalibrator,
+)
+from calibrant.calibrators._choosing import left_out_nll, simplest_of_the_best
+from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
+from calibrant.calibrators.binary import BetaCalibration, PlattScaling
+from calibrant.calibrators.joint.structured import StructuredPTS
+from calibrant.calibrators.temperature import EnsembleTemperatureScaling, TemperatureScaling
+
+PATIENCE = 0.5  # standard errors by which a simpler method may be worse and still be taken
+SMALL = 200_000  # logits up to which the class maps are tried without the joint method, too
+NETWORK_ROWS = 100  # fewer rows than this cannot tell a network's worth
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    name: str
+    left_out: Floats  # the NLL of each row had it not been fitted on
+    fit: Callable[[], Fitted]
+
+
+class AutoCalibrator(LogitCalibrator):
+    """The method that left-out rows like best. Preserves accuracy on request.
+
+    Tries, from simple to rich: temperature scaling, structured vector and matrix scaling (Platt
+    scaling and beta calibration for two classes), ensemble temperature scaling, ``MonotonePTS``
+    and ``StructuredPTS``; compares the NLL of rows that were not fitted on, leave-one-out where
+    the method gives it and by folds elsewhere; and keeps the simplest method that is about as good
+    as the best one.
+
+    Parameters
+    ----------
+    preserve_accuracy : bool, default False
+        Try only methods that never move the arg max.
+    random_state : int, numpy.random.Generator or None, default None
+        Where the networks start; None is the seed 0, so that a fit can be repeated.
+    progress : bool or callable, default False
+        True shows a bar on standard error where a fit takes more than a second; a callable is
+        called as ``progress(done, total)``.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are; probabilities are taken as log p minus its row mean.
+
+    Attributes
+    ----------
+    method_ : str
+        The acronym of the chosen method.
+    formula_ : Formula
+        Its formula.
+    fit_info_ : FitInfo
+        Its report; ``details`` holds the choice, and what was tried with the left-out losses and
+        the standard errors of their differences to the best one.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
+    >>> auto = AutoCalibrator().fit(data.val_logits[:1000], data.val_labels[:1000])
+    >>> auto.method_ in ("ts", "svs", "sms", "ets", "mpts", "spts")
+    True
+    """
+
+    def __init__(
+        self,
+        preserve_accuracy: bool = False,
+        random_state: RandomState = None,
+        progress: Progress = False,
+        input: InputKind = "logits",  # noqa: A002
+    ) -> None:
+        self.preserve_accuracy = preserve_accuracy
+        self.random_state = random_state
+        self.progress = progress
+        self.input = input
+
+    @property
+    def method_(self) -> str:
+        """The acronym of the chosen method."""
+        return str(self.fit_info_.details["method"])
+
+    def _will_keep_arg_max(self) -> bool:
+        return self.preserve_accuracy
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.preserve_accuracy, bool | np.bool_):
+            raise ValueError(
+                f"preserve_accuracy must be True or False, got {self.preserve_accuracy!r}"
+            )
+
+    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+        candidates = [*self._simple(data), *self._joint(data)]
+        chosen, path = simplest_of_the_best(
+            [candidate.name for candidate in candidates],
+            [candidate.left_out for candidate in candidates],
+            data.weight,
+            PATIENCE,
+        )
+        formula, info = candidates[chosen].fit()
+        best = min(path, key=lambda tried: tried["left_out_loss"])["candidate"]
+        return formula, _told(info, candidates[chosen].name, best, path)
+
+    def _simple(self, data: LabelledLogits) -> Iterator[_Candidate]:
+        """The methods that are fitted in no time, judged by folds."""
+        for name, model in _simple_methods(data):
+            if self.preserve_accuracy and not model.accuracy_preserving:
+                continue
+            left_out = left_out_nll(lambda part, m=model: fit_part(m, part)[0], data)  # type: ignore[misc]
+            yield _Candidate(name, left_out, lambda m=model: fit_part(m, data))  # type: ignore[misc]
+
+    def _joint(self, data: LabelledLogits) -> Iterator[_Candidate]:
+        """The joint methods, which know their own left-out losses."""
+        if len(data.labels) < NETWORK_ROWS:
+            return
+        model = StructuredPTS(random_state=self.random_state, progress=self.progress)
+        for name, left_out, fit in model.candidates(
+            data, with_class_map=not self.preserve_accuracy
+        ):
+            yield _Candidate(name, left_out, fit)
+
+
+def _simple_methods(data: LabelledLogits) -> Iterator[tuple[str, Calibrator]]:
+    yield "ts", TemperatureScaling()
+    if data.n_classes == 2:
+        yield "platt", PlattScaling()
+        yield "beta", BetaCalibration()
+    if data.logits.size <= SMALL:
+        yield "svs", StructuredVectorScaling()
+    yield "ets", EnsembleTemperatureScaling()
+    if data.logits.size <= SMALL and data.n_classes > 2:
+        yield "sms", StructuredMatrixScaling()
+
+
+def fit_part(model: Calibrator, data: LabelledLogits) -> Fitted:
+    """A method's formula and report for rows that have been checked before."""
+    if isinstance(model, ProfileCalibrator):
+        return model._fit_profile(model._profile(data.logits, data.labels, data.weight))
+    assert isinstance(model, LogitCalibrator)
+    return model._fit_logits(data)
+
+
+def _told(info: FitInfo, name: str, best: str, path: list[dict[str, object]]) -> FitInfo:
+    """The chosen method's report, with the choice and why."""
+    why = "lowest left-out NLL" if name == best else f"simpler than {best} and about as good"
+    return replace(info, details={**info.details, "method": name, "why": why, "tried": path})
