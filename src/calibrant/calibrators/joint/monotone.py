@@ -13,7 +13,7 @@ from calibrant.calibrators.joint._stages import NetworkSettings, OrderedStages, 
 from calibrant.calibrators.temperature._adaptive import DEFAULT_MEMBERS
 from calibrant.profile import DEFAULT_TOP_K
 
-DEFAULT_KNOTS = 12
+DEFAULT_KNOTS = 16
 
 
 class JointCalibrator(LogitCalibrator, ABC):
@@ -48,7 +48,7 @@ class MonotonePTS(JointCalibrator):
 
     Parameters
     ----------
-    knots : int, default 12
+    knots : int, default 16
         The number of points between which the logarithm of m's slope is linear.
     hidden : sequence of int, default (5, 5)
         Widths of the network's hidden layers.

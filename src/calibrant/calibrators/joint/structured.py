@@ -32,7 +32,7 @@ class StructuredPTS(JointCalibrator):
     class_map : {"auto", "none", "vector", "matrix"}, default "auto"
         The last part: structured vector or matrix scaling, or nothing. "auto" chooses by the NLL
         of left-out folds; the matrix is tried with up to 256 classes.
-    knots : int, default 12
+    knots : int, default 16
         The number of points between which the logarithm of the map's slope is linear.
     hidden : sequence of int, default (5, 5)
         Widths of the network's hidden layers.
