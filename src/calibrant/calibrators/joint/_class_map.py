@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +40,14 @@ def fit_class_map(data: LabelledLogits, wanted: str) -> ClassMap:
         return _fitted(data, None if wanted == "none" else wanted, row_nll(None, data), {})
     names = ["none", *_worth_trying(data)]
     left_out = [row_nll(None, data)]
-    for name in names[1:]:
-        model = CLASS_MAPS[name]()
-        left_out.append(left_out_nll(lambda part, m=model: m._fit_logits(part)[0], data))
+    left_out += [left_out_nll(_fit_of(name), data) for name in names[1:]]
     chosen, path = simplest_of_the_best(names, left_out, data.weight, PATIENCE)
-    name = names[chosen] if chosen else None
-    return _fitted(data, name, left_out[chosen], {"path": path})
+    choice = names[chosen] if chosen else None
+    return _fitted(data, choice, left_out[chosen], {"path": path})
+
+
+def _fit_of(name: str) -> Callable[[LabelledLogits], Formula]:
+    return lambda part: CLASS_MAPS[name]()._fit_logits(part)[0]
 
 
 def _fitted(

@@ -85,6 +85,13 @@ class MonotonePTS(JointCalibrator):
     a block of rows at a time on their way into it, and the fit of the network costs what that of
     PTS costs. The map is fitted on at most 20,000 rows, drawn with a fixed seed.
 
+    References
+    ----------
+    Tomani, Cremers and Buettner, "Parameterized Temperature Scaling for Boosting the Expressive
+    Power in Post-Hoc Uncertainty Calibration", ECCV 2022; Rahimi, Shaban, Cheng, Hartley and
+    Boots, "Intra Order-preserving Functions for Calibration of Multi-Class Neural Networks",
+    NeurIPS 2020. Their combination is ours.
+
     Examples
     --------
     >>> import calibrant

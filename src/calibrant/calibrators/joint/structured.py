@@ -65,6 +65,12 @@ class StructuredPTS(JointCalibrator):
     softmax(u W + b), u being the smoothed logarithms of the probabilities that ``MonotonePTS``
     gives; see ``StructuredVectorScaling``.
 
+    References
+    ----------
+    Tomani, Cremers and Buettner, "Parameterized Temperature Scaling for Boosting the Expressive
+    Power in Post-Hoc Uncertainty Calibration", ECCV 2022; Berta, Holzmüller, Jordan and Bach,
+    "Structured Matrix Scaling for Multi-Class Calibration", 2025. Their combination is ours.
+
     Examples
     --------
     >>> import calibrant
@@ -105,7 +111,7 @@ class StructuredPTS(JointCalibrator):
         stages = self._ordered(data)
         return _with_class_map(stages, fit_class_map(_scores(stages, data), self.class_map))
 
-    def candidates(self, data: LabelledLogits, with_class_map: bool) -> Iterator[Candidate]:
+    def _candidates(self, data: LabelledLogits, with_class_map: bool) -> Iterator[Candidate]:
         """``MonotonePTS`` and, on request, this method, with the left-out NLL of every row.
 
         What the first parts were fitted on is no secret to the class map: the map's left-out

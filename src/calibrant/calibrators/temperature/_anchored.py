@@ -278,7 +278,10 @@ def _candidates(
     for at, penalty in enumerate(penalties):
         shift = np.mean([path[at].left_out for path in paths], axis=0)
         found.append(("network", penalty, np.log(base) + shift))
-    return [_Candidate(*named, log_t, problem.rows(-log_t).value) for *named, log_t in found]
+    return [
+        _Candidate(name, penalty, log_t, problem.rows(-log_t).value)
+        for name, penalty, log_t in found
+    ]
 
 
 def _choose(
