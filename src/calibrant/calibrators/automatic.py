@@ -16,15 +16,21 @@ from calibrant.calibrators._base import (
     LogitCalibrator,
     ProfileCalibrator,
 )
-from calibrant.calibrators._choosing import left_out_nll, simplest_of_the_best
+from calibrant.calibrators._choosing import left_out_nll, row_nll, simplest_of_the_best
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.calibrators.binary import BetaCalibration, PlattScaling
 from calibrant.calibrators.joint.structured import StructuredPTS
-from calibrant.calibrators.temperature import EnsembleTemperatureScaling, TemperatureScaling
+from calibrant.calibrators.temperature import (
+    EnsembleTemperatureScaling,
+    TemperatureScaling,
+    Uncalibrated,
+)
 
-PATIENCE = 0.5  # standard errors by which a simpler method may be worse and still be taken
+PATIENCE = 0.5  # standard errors by which a simpler method may be worse and still be taken ..
+IMPATIENT_ROWS = 100.0  # .. with many rows; with these twice as many, with fewer still more
 SMALL = 200_000  # logits up to which the class maps are tried without the joint method, too
-NETWORK_ROWS = 100  # fewer rows than this cannot tell a network's worth
+# Fewer rows than these cannot tell the worth of networks and matrices, and of unpenalised curves.
+NETWORK_ROWS, CURVE_ROWS = 100, 300
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,9 @@ class _Candidate:
 class AutoCalibrator(LogitCalibrator):
     """The method that left-out rows like best. Preserves accuracy on request.
 
-    Tries, from simple to rich: temperature scaling, structured vector and matrix scaling (Platt
-    scaling and beta calibration for two classes), ensemble temperature scaling, ``MonotonePTS``
-    and ``StructuredPTS``; compares the NLL of rows that were not fitted on, leave-one-out where
+    Tries, from simple to rich: the scores as they are, temperature scaling, structured vector and
+    matrix scaling (Platt scaling and beta calibration for two classes), ensemble temperature
+    scaling, ``MonotonePTS`` and ``StructuredPTS``; compares the NLL of rows that were not fitted on, leave-one-out where
     the method gives it and by folds elsewhere; and keeps the simplest method that is about as good
     as the best one.
 
@@ -67,10 +73,10 @@ class AutoCalibrator(LogitCalibrator):
 
     Notes
     -----
-    A simpler method is kept while its left-out NLL is within half a standard error of the best
-    one's (the error of the difference on the same rows): with few rows the best of several is
-    often the luckiest. Below 100 rows no network is tried; the class maps by themselves are tried
-    up to 200,000 logits.
+    A simpler method is kept while its left-out NLL is within (1 + 100/n)/2 standard errors of the
+    best one's (the error of the difference on the same n rows): with few rows the best of several
+    is often the luckiest. Below 100 rows no network and no matrix is tried, below 300 no
+    unpenalised curve; the class maps by themselves are tried up to 200,000 logits.
 
     References
     ----------
@@ -82,7 +88,7 @@ class AutoCalibrator(LogitCalibrator):
     >>> import calibrant
     >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
     >>> auto = AutoCalibrator().fit(data.val_logits[:1000], data.val_labels[:1000])
-    >>> auto.method_ in ("ts", "svs", "sms", "ets", "mpts", "spts")
+    >>> auto.method_ in ("base", "ts", "svs", "sms", "ets", "mpts", "spts")
     True
     """
 
@@ -118,7 +124,7 @@ class AutoCalibrator(LogitCalibrator):
             [candidate.name for candidate in candidates],
             [candidate.left_out for candidate in candidates],
             data.weight,
-            PATIENCE,
+            PATIENCE * (1.0 + IMPATIENT_ROWS / len(data.labels)),
         )
         formula, info = candidates[chosen].fit()
         best = min(path, key=lambda tried: tried["left_out_loss"])["candidate"]
@@ -129,7 +135,10 @@ class AutoCalibrator(LogitCalibrator):
         for name, model in _simple_methods(data):
             if self.preserve_accuracy and not model.accuracy_preserving:
                 continue
-            left_out = left_out_nll(lambda part, m=model: fit_part(m, part)[0], data)  # type: ignore[misc]
+            if isinstance(model, Uncalibrated):
+                left_out = row_nll(None, data)
+            else:
+                left_out = left_out_nll(lambda part, m=model: fit_part(m, part)[0], data)  # type: ignore[misc]
             yield _Candidate(name, left_out, lambda m=model: fit_part(m, data))  # type: ignore[misc]
 
     def _joint(self, data: LabelledLogits) -> Iterator[_Candidate]:
@@ -144,14 +153,17 @@ class AutoCalibrator(LogitCalibrator):
 
 
 def _simple_methods(data: LabelledLogits) -> Iterator[tuple[str, Calibrator]]:
+    rows, small = len(data.labels), data.logits.size <= SMALL
+    yield "base", Uncalibrated()
     yield "ts", TemperatureScaling()
-    if data.n_classes == 2:
+    if small:
+        yield "svs", StructuredVectorScaling()
+    if rows >= CURVE_ROWS and data.n_classes == 2:
         yield "platt", PlattScaling()
         yield "beta", BetaCalibration()
-    if data.logits.size <= SMALL:
-        yield "svs", StructuredVectorScaling()
-    yield "ets", EnsembleTemperatureScaling()
-    if data.logits.size <= SMALL and data.n_classes > 2:
+    if rows >= NETWORK_ROWS:
+        yield "ets", EnsembleTemperatureScaling()
+    if rows >= NETWORK_ROWS and small and data.n_classes > 2:
         yield "sms", StructuredMatrixScaling()
 
 
