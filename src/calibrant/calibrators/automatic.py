@@ -44,10 +44,10 @@ class AutoCalibrator(LogitCalibrator):
     """The method that left-out rows like best. Preserves accuracy on request.
 
     Tries, from simple to rich: the scores as they are, temperature scaling, structured vector and
-    matrix scaling (Platt scaling and beta calibration for two classes), ensemble temperature
-    scaling, ``MonotonePTS`` and ``StructuredPTS``; compares the NLL of rows that were not fitted on, leave-one-out where
-    the method gives it and by folds elsewhere; and keeps the simplest method that is about as good
-    as the best one.
+    matrix scaling (for two classes Platt scaling, beta and quadratic calibration), ensemble
+    temperature scaling, ``MonotonePTS`` and ``StructuredPTS``. It compares the NLL of rows that
+    were not fitted on, leave-one-out where the method gives it and by folds elsewhere, and keeps
+    the simplest method that is about as good as the best one.
 
     Parameters
     ----------
