@@ -66,13 +66,18 @@ REGISTRY: dict[str, type[Calibrator]] = {
     "platt": PlattScaling,
     "beta": BetaCalibration,
     "quadratic": QuadraticScaling,
-    "smoothing-spline": SmoothingSpline,
+    "odds-spline": SmoothingSpline,
     "cir": CenteredIsotonic,
     "venn-abers": VennAbers,
 }
 
 #: Other names for methods, as scikit-learn and its users call them.
-ALIASES: dict[str, str] = {"temperature": "ts", "sigmoid": "platt", "isotonic": "irova"}
+ALIASES: dict[str, str] = {
+    "temperature": "ts",
+    "sigmoid": "platt",
+    "isotonic": "irova",
+    "splinecalib": "odds-spline",
+}
 
 
 def acronym(name: str) -> str:

@@ -92,6 +92,11 @@ class ClassColumns:
         return int((np.bincount(self.labels, minlength=len(self)) == 0).sum())
 
 
+def grouped_sums(group: NDArray[np.intp], values: Floats) -> Floats:
+    """The sum of the values of each group, the groups being numbered from 0."""
+    return np.asarray(np.bincount(group, values), np.float64)
+
+
 def top_column(data: LabelledLogits) -> Column:
     """The (first) arg max against all others: its probability, whether it was the label."""
     top = data.logits.argmax(axis=1)

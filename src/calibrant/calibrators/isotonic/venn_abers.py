@@ -12,7 +12,7 @@ from calibrant._ops import Ops
 from calibrant._progress import reporter
 from calibrant._types import Array, Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
-from calibrant.calibrators._one_vs_all import ClassColumns, Column
+from calibrant.calibrators._one_vs_all import ClassColumns, Column, grouped_sums
 from calibrant.formulas import Steps, VennAbersMap
 
 StepFunction = tuple[Floats, Floats]  # edges and levels
@@ -43,9 +43,8 @@ class VennAbers(LogitCalibrator):
     corners of the convex minorant of the cumulative sums (the inductive predictor of the paper).
     For several classes the single probabilities are divided by their sum.
 
-    The cross predictor of the paper, which fits on the folds of a cross-validation, is
-    ``calibrant.sklearn.CalibratedClassifier(model, method="venn-abers")``, which takes the mean of
-    the folds' probabilities.
+    ``calibrant.sklearn.CalibratedClassifier(model, method="venn-abers")`` fits it to the folds of a
+    cross-validation, as the cross predictor of the paper is, and takes the mean probability.
 
     References
     ----------
@@ -116,8 +115,8 @@ class VennAbers(LogitCalibrator):
 def _fit_column(column: Column) -> tuple[StepFunction, StepFunction]:
     """The lower and the upper value as functions of the score."""
     score, group = np.unique(column.score, return_inverse=True)
-    total = np.bincount(group, column.weight, len(score))
-    hits = np.bincount(group, column.weight * column.hit, len(score))
+    total = grouped_sums(group, column.weight)
+    hits = grouped_sums(group, column.weight * column.hit)
     upper = upper_levels(total, hits)
     # the lower value of a class is what the upper one of "not this class" leaves
     lower = 1.0 - upper_levels(total[::-1], (total - hits)[::-1])[::-1]

@@ -14,7 +14,7 @@ from calibrant._types import Floats
 from calibrant.calibrators._logistic import fit_logistic
 
 PENALTIES = 17  # from a straight line to one that the penalty leaves alone
-WORTH = 1.0  # what the summed leave-one-out loss must gain for a rougher curve
+PRICE = 0.5  # of a degree of freedom, beside the leave-one-out loss: small samples flatter curves
 ITERATIONS = 100
 TOLERANCE = 1e-9  # of the summed loss
 RIDGE = 1e-10  # of the largest curvature: rows that are certain determine nothing
@@ -46,7 +46,7 @@ class PenalizedSpline:
     knots: Floats
 
     def best(self) -> SplineFit:
-        """The smoothest of the splines whose leave-one-out loss is about the least."""
+        """The spline with the least leave-one-out loss, each degree of freedom at its price."""
         value, converged = self._straight()
         if len(self.knots) == 2:
             return self._judged(value, 0.0, converged)
@@ -54,8 +54,7 @@ class PenalizedSpline:
         for penalty in self._penalties(value):
             value, converged = self.fit(value, penalty)
             fits.append(self._judged(value, penalty, converged))
-        least = min(fit.left_out_loss for fit in fits)
-        return next(fit for fit in fits if fit.left_out_loss <= least + WORTH)
+        return min(fits, key=lambda fit: fit.left_out_loss + PRICE * fit.degrees_of_freedom)
 
     def fit(self, value: Floats, penalty: float) -> tuple[Floats, bool]:
         """The spline of a penalty from a start, and whether it converged: damped Newton steps."""

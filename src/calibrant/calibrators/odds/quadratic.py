@@ -33,7 +33,7 @@ class QuadraticScaling(LogitCalibrator):
     Attributes
     ----------
     coefficients_ : array of shape (classes, 3)
-        a, b and c of each class.
+        The a, b and c of each class.
 
     Notes
     -----
@@ -71,7 +71,7 @@ class QuadraticScaling(LogitCalibrator):
 
     @property
     def coefficients_(self) -> Floats:
-        """a, b and c of each class."""
+        """The a, b and c of each class."""
         curves = cast("OddsMap", self.formula_).curves
         return np.array([_coefficients(*curves.cubic(index)) for index in range(curves.count)])
 

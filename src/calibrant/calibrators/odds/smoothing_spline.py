@@ -10,7 +10,7 @@ from scipy.special import expit
 from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
 from calibrant.calibrators._logistic import platts_targets
-from calibrant.calibrators._one_vs_all import Column
+from calibrant.calibrators._one_vs_all import Column, grouped_sums
 from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds
 from calibrant.calibrators.odds._penalized import PenalizedSpline
 from calibrant.formulas import OddsMap
@@ -41,15 +41,15 @@ class SmoothingSpline(LogitCalibrator):
     Notes
     -----
     The new log-odds of a class are a natural cubic spline g of its old log-odds s, which minimises
-    the NLL of Platt's targets plus (penalty / 2) times the integral of g''(s)^2. The penalty is the
-    largest whose leave-one-out loss, summed over the rows, is within 1 of the least: a smaller gain
-    is noise. Outside the range of s in the fitting rows the curve is straight. Of two classes one
+    the NLL of Platt's targets plus (penalty / 2) times the integral of g''(s)^2. The penalty has
+    the least leave-one-out loss, summed over the rows, plus half the degrees of freedom that it
+    leaves. Outside the range of s in the fitting rows the curve is straight. Of two classes one
     curve is the other's mirror image; of more, the probabilities are divided by their sum.
 
     The author's package, splinecalib, draws its knots at random, shrinks the coefficients of the
     spline in place of its curvature, chooses by a fifth of the rows and spreads the prior rows
     evenly over the probabilities. ``fit_info_.details["degrees_of_freedom"]`` has what the
-    penalties have left of each curve: 2 is a straight line.
+    penalty has left of each curve: 2 is a straight line.
 
     References
     ----------
@@ -121,15 +121,15 @@ class _Cells:
         unit, weight = span.unit(column.score), column.weight
         distinct, cell = np.unique(unit, return_inverse=True)
         if len(distinct) > CELLS:
-            mass = np.bincount(cell, weight)
+            mass = grouped_sums(cell, weight)
             share = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
             cell = np.unique((CELLS * share).astype(np.intp), return_inverse=True)[1][cell]
-        rows = np.bincount(cell, weight)
+        rows = grouped_sums(cell, weight)
         return cls(
-            np.bincount(cell, weight * unit) / rows,
+            grouped_sums(cell, weight * unit) / rows,
             rows,
-            np.bincount(cell, weight * column.hit),
-            np.bincount(cell, weight * platts_targets(column.hit, weight)),
+            grouped_sums(cell, weight * column.hit),
+            grouped_sums(cell, weight * platts_targets(column.hit, weight)),
         )
 
     def knots(self, count: int) -> Floats:
