@@ -61,6 +61,18 @@ def test_two_classes_are_those_of_venn_abers(peers, name):
     np.testing.assert_allclose(probs, data["expected"]["venn-abers"], atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["ties", "many"])
+def test_merged_folds_are_those_of_venn_abers(peers, name):
+    data = peers[name]
+    folds = [
+        VennAbers(input="probs").fit(data["probs"][fold::3], data["labels"][fold::3])
+        for fold in range(3)
+    ]
+    probs = VennAbers.merge([fold.predict_interval(data["test"]) for fold in folds])
+    np.testing.assert_allclose(probs[:, 1], data["expected"]["cross venn-abers"], atol=1e-12)
+    np.testing.assert_allclose(probs.sum(axis=1), 1.0)
+
+
 def test_three_classes_are_those_of_venn_abers(peers):
     data = peers["three"]
     model = VennAbers(input="probs").fit(data["probs"], data["labels"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -43,8 +44,9 @@ class VennAbers(LogitCalibrator):
     corners of the convex minorant of the cumulative sums (the inductive predictor of the paper).
     For several classes the single probabilities are divided by their sum.
 
-    ``calibrant.sklearn.CalibratedClassifier(model, method="venn-abers")`` fits it to the folds of a
-    cross-validation, as the cross predictor of the paper is, and takes the mean probability.
+    The cross predictor of the paper fits one calibrator per fold of a cross-validation, as
+    ``calibrant.sklearn.CalibratedClassifier(model, method="venn-abers")`` does; ``merge`` makes one
+    probability of their intervals as the paper has it (the classifier takes the plain mean).
 
     References
     ----------
@@ -95,6 +97,32 @@ class VennAbers(LogitCalibrator):
             return ops.cast(bounds(tile, ops)[1], tile)
 
         return self._map_rows(logits, lower), self._map_rows(logits, upper)
+
+    @staticmethod
+    def merge(intervals: Sequence[tuple[Array, Array]]) -> Array:
+        """Make one probability of each class from the intervals of several calibrators.
+
+        Parameters
+        ----------
+        intervals : sequence of pairs of arrays of shape (rows, classes)
+            What ``predict_interval`` gives for the same rows, one pair per fold.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            GM(u) / (GM(1 - l) + GM(u)), GM being the geometric mean over the folds, divided by its
+            sum over the classes: the smallest log loss in the worst case.
+
+        Examples
+        --------
+        >>> one, other = VennAbers().fit([-1.0, 2.0], [0, 1]), VennAbers().fit([0.0, 3.0], [0, 1])
+        >>> VennAbers.merge([fold.predict_interval([1.0]) for fold in (one, other)]).round(3)
+        array([[0.5, 0.5]])
+        """
+        lower, upper = (np.stack([np.asarray(pair[side]) for pair in intervals]) for side in (0, 1))
+        hit, miss = (np.exp(np.log(part).mean(axis=0)) for part in (upper, 1.0 - lower))
+        values = hit / (miss + hit)
+        return values / values.sum(axis=1, keepdims=True)
 
     def _will_keep_arg_max(self) -> bool:
         return False

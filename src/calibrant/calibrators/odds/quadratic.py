@@ -54,7 +54,7 @@ class QuadraticScaling(LogitCalibrator):
     --------
     >>> quadratic = QuadraticScaling().fit([3.0, -2.0, 1.0, -1.0], [1, 0, 0, 1])
     >>> quadratic.coefficients_[1].round(3)
-    array([0.069, 0.122, 0.   ])
+    array([ 0.074,  0.134, -0.302])
     """
 
     _gives = OddsMap

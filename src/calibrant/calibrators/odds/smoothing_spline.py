@@ -60,7 +60,7 @@ class SmoothingSpline(LogitCalibrator):
     --------
     >>> spline = SmoothingSpline().fit([3.0, -2.0, 1.0, -1.0], [1, 0, 0, 1])
     >>> spline.predict_proba([2.0]).round(3)
-    array([[0.162, 0.838]])
+    array([[0.177, 0.823]])
     """
 
     _gives = OddsMap
