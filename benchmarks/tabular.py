@@ -55,7 +55,21 @@ TRAIN_ROWS = 1000  # at most, to learn on
 FLOOR = 1e-3  # of the uniform distribution, mixed into probabilities
 CATASTROPHE = 1.02  # NLL over that of the uncalibrated scores
 MULTI = ("base", "ts", "ets", "svs", "sms", "irova", "pts", "mpts", "spts", "auto")
-BINARY = ("base", "ts", "platt", "beta", "quadratic", "irova", "svs", "pts", "mpts", "auto")
+BINARY = (
+    "base",
+    "ts",
+    "platt",
+    "beta",
+    "quadratic",
+    "odds-spline",
+    "cir",
+    "venn-abers",
+    "irova",
+    "svs",
+    "pts",
+    "mpts",
+    "auto",
+)
 
 
 def generated(**options: object) -> Callable[[], tuple[np.ndarray, np.ndarray]]:

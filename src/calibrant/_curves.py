@@ -1,4 +1,4 @@
-"""Functions of one number in [0, 1], one per class or one for all: lines between points, or steps.
+"""Functions of one number, one per class or one for all: lines between points, steps, cubics.
 
 Kept end to end, however many points each has; ``padded`` lays them out as equally wide rows, for
 PyTorch and ONNX.
@@ -19,6 +19,8 @@ from calibrant._parts import Part, checked_array, require
 from calibrant._types import Floats
 
 MANY_EDGES = 64  # from here on a search in every column is faster than a pass per edge
+LARGEST = 1e30  # of the numbers of a cubic: no product on the way leaves the range of floats
+CLOSEST = 1e-12  # of the points of a cubic, for the same reason
 
 
 @dataclass(frozen=True)
@@ -26,22 +28,30 @@ class PaddedCurves:
     """Curves in rows of one width: (curves, places), the missing edges at infinity.
 
     A value's place is the count of edges below it (``inclusive``: or equal to it). It becomes
-    ``value + slope * (x - anchor)`` at that place; without slopes the functions are steps.
+    ``value + slope * (x - anchor)`` at that place, plus ``square`` and ``cube`` times those powers
+    of ``x - anchor`` where there are such; without slopes the functions are steps.
     """
 
     edges: Floats  # one column fewer than places
     value: Floats
     slope: Floats | None = None
     anchor: Floats | None = None
+    square: Floats | None = None
+    cube: Floats | None = None
 
     @property
     def inclusive(self) -> bool:
         """Lines belong to their left end, as in ``numpy.interp``, steps to their right one."""
         return self.slope is not None
 
+    @property
+    def cubic(self) -> bool:
+        """Whether the functions are more than lines."""
+        return self.cube is not None
+
 
 class Curves(Part, ABC):
-    """Functions of one number in [0, 1]: one per class, or one for all classes."""
+    """Functions of one number: one per class, or one for all classes."""
 
     whole: ClassVar[bool] = True
 
@@ -59,7 +69,7 @@ class Curves(Part, ABC):
         Parameters
         ----------
         x : array of shape (rows, classes)
-            Numbers in [0, 1]; the array is not changed.
+            Any numbers; the array is not changed.
 
         Returns
         -------
@@ -81,8 +91,12 @@ class Curves(Part, ABC):
         )
 
 
+class ProbabilityCurves(Curves, ABC):
+    """Functions whose values are probabilities, as formulas of probabilities need them."""
+
+
 @dataclass(frozen=True, eq=False)
-class Lines(Curves):
+class Lines(ProbabilityCurves):
     """Piecewise linear functions, flat outside their points, as ``numpy.interp`` has them.
 
     Parameters
@@ -175,7 +189,7 @@ class Lines(Curves):
 
 
 @dataclass(frozen=True, eq=False)
-class Steps(Curves):
+class Steps(ProbabilityCurves):
     """Step functions: a value's step is the count of edges strictly below it.
 
     So a value equal to an edge goes to the lower step.
@@ -287,10 +301,135 @@ class Steps(Curves):
         return PaddedCurves(_padded(edges, np.inf), _padded(levels, 0.0))
 
 
+@dataclass(frozen=True, eq=False)
+class Cubics(Curves):
+    """Piecewise cubic functions with given values and slopes, straight outside their points.
+
+    Parameters
+    ----------
+    x : array of shape (points,)
+        Where the points of all functions lie, those of one function after those of the other;
+        rising within each.
+    y : array of shape (points,)
+        The values there.
+    slope : array of shape (points,)
+        The slopes there.
+    offsets : array of shape (functions + 1,)
+        Function c has the points ``offsets[c]`` to ``offsets[c + 1] - 1``.
+
+    Notes
+    -----
+    Between neighbouring points the function is the cubic (Hermite's) with their values and slopes:
+    a natural cubic spline and its knots, a parabola and two of its points, or a straight line and
+    one point of it are all such functions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> parabola = Cubics.join([([0.0, 2.0], [0.0, 4.0], [0.0, 4.0])])
+    >>> parabola.values(np.array([[1.0], [3.0]]))
+    array([[1.],
+           [8.]])
+    """
+
+    kind: ClassVar[str] = "cubics"
+
+    x: Floats
+    y: Floats
+    slope: Floats
+    offsets: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        x = checked_array(self, "x", ndim=1, low=-LARGEST, high=LARGEST)
+        for name in ("y", "slope"):
+            checked_array(self, name, ndim=1, shape=x.shape, low=-LARGEST, high=LARGEST)
+        self._check_offsets(len(x))
+        require(bool((np.diff(self.offsets) > 0).all()), "every cubic must have a point")
+        rising = np.diff(x) >= CLOSEST
+        rising[self.offsets[1:-1] - 1] = True  # from one cubic's end to the next one's begin
+        require(bool(rising.all()), f"x must rise by at least {CLOSEST} within every cubic")
+
+    @classmethod
+    def join(cls, cubics: Sequence[tuple[Floats, Floats, Floats]]) -> Cubics:
+        """Join functions that are given by their points.
+
+        Parameters
+        ----------
+        cubics : sequence of triples of arrays
+            x, y and slope of each function.
+
+        Returns
+        -------
+        Cubics
+            All of them.
+        """
+        x, y, slope = (np.concatenate([cubic[part] for cubic in cubics]) for part in range(3))
+        return cls(x, y, slope, np.cumsum([0, *(len(c[0]) for c in cubics)], dtype=np.int64))
+
+    def cubic(self, index: int) -> tuple[Floats, Floats, Floats]:
+        """Give the points of one function.
+
+        Parameters
+        ----------
+        index : int
+            Which function.
+
+        Returns
+        -------
+        x : array of shape (points,)
+            Where its points lie.
+        y : array of shape (points,)
+            The values there.
+        slope : array of shape (points,)
+            The slopes there.
+        """
+        part = slice(self.offsets[index], self.offsets[index + 1])
+        return self.x[part], self.y[part], self.slope[part]
+
+    def values(self, x: Floats) -> Floats:
+        by_class = x.T.copy()  # a view of one row, or of Fortran order, would be overwritten
+        curves = self._curves * len(by_class) if self.count == 1 else self._curves
+        for column, (edges, (value, slope, anchor, square, cube)) in zip(
+            by_class, curves, strict=True
+        ):
+            place = edges.searchsorted(column, side="right")
+            run = column - anchor.take(place)
+            rest = square.take(place) + run * cube.take(place)
+            column[:] = value.take(place) + run * (slope.take(place) + run * rest)
+        return np.ascontiguousarray(by_class.T)
+
+    @cached_property
+    def _curves(self) -> list[tuple[Floats, tuple[Floats, ...]]]:
+        cubics = [self.cubic(index) for index in range(self.count)]
+        return [(cubic[0], _cubic_places(*cubic)) for cubic in cubics]
+
+    @cached_property
+    def padded(self) -> PaddedCurves:
+        places = zip(*(places for _, places in self._curves), strict=True)
+        edges = _padded([edges for edges, _ in self._curves], np.inf)
+        return PaddedCurves(edges, *(_padded(part, 0.0) for part in places))
+
+
 def _line_places(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
     """Value, slope and anchor left of the first point, between the points, right of the last."""
     slope = np.diff(y) / np.diff(x)
     return np.append(y[0], y), np.concatenate([[0.0], slope, [0.0]]), np.append(x[0], x)
+
+
+def _cubic_places(x: Floats, y: Floats, slope: Floats) -> tuple[Floats, ...]:
+    """Value, slope, anchor, square and cube left of the first point, between, right of the last."""
+    width = np.diff(x)
+    chord = np.diff(y) / width
+    square = (3.0 * chord - 2.0 * slope[:-1] - slope[1:]) / width
+    cube = (slope[:-1] + slope[1:] - 2.0 * chord) / width**2
+    straight = [0.0]
+    return (
+        np.append(y[0], y),
+        np.append(slope[0], slope),
+        np.append(x[0], x),
+        np.concatenate([straight, square, straight]),
+        np.concatenate([straight, cube, straight]),
+    )
 
 
 def _padded(rows: Sequence[Floats], fill: float) -> Floats:

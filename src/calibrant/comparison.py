@@ -11,7 +11,7 @@ from typing import Any, overload
 from calibrant._errors import CalibrationWarning
 from calibrant._progress import reporter
 from calibrant._types import InputKind, Progress
-from calibrant.calibrators import REGISTRY, calibrator
+from calibrant.calibrators import REGISTRY, acronym, calibrator
 from calibrant.metrics._labelled import accepted, labelled
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._readings import DEFAULT_BINS
@@ -258,11 +258,11 @@ def _methods_named(methods: Iterable[str] | None, n_classes: int) -> list[str]:
     names = [methods] if isinstance(methods, str) else list(methods)
     if not all(isinstance(name, str) for name in names):
         raise TypeError(f"methods must be names such as 'ts', got {names!r}")
-    names = list(dict.fromkeys(name.lower() for name in names))
+    names = list(dict.fromkeys(map(acronym, names)))  # refuses what is none
     if not names:
         raise ValueError(f"methods must name at least one of {', '.join(REGISTRY)}, got none")
     for name in names:
-        cls = type(calibrator(name))  # refuses what is none
+        cls = REGISTRY[name]
         if cls.two_classes_only and n_classes != 2:
             raise ValueError(f"{cls.__name__} is for two classes, got {n_classes}")
     return names

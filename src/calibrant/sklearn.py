@@ -35,7 +35,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from calibrant._arrays import as_weights
 from calibrant._errors import warn
 from calibrant._types import Floats
-from calibrant.calibrators import REGISTRY, Calibrator, calibrator
+from calibrant.calibrators import ALIASES, REGISTRY, Calibrator, calibrator
 
 ResponseMethod = Literal["auto", "decision_function", "predict_log_proba", "predict_proba"]
 Codes = NDArray[np.int64]  # class indices
@@ -690,8 +690,11 @@ def _prototype(method: str | Calibrator) -> Calibrator:
 
 
 def _is_for_two_classes(method: Any) -> bool:
-    kind = REGISTRY.get(method.lower()) if isinstance(method, str) else type(method)
-    return bool(getattr(kind, "two_classes_only", False))
+    if not isinstance(method, str):
+        return bool(getattr(method, "two_classes_only", False))
+    name = method.lower()
+    kind = REGISTRY.get(ALIASES.get(name, name))
+    return kind is not None and kind.two_classes_only
 
 
 def _fresh(prototype: Any, seeds: np.random.RandomState | None) -> Any:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import calibrant
 from calibrant._array_ops import NUMPY, ops_of
-from calibrant._curves import Lines, Steps
+from calibrant._curves import Cubics, Lines, Steps
 from calibrant._parts import KINDS, from_state, to_state
 from calibrant.formulas import (
     AbsoluteLink,
@@ -40,12 +40,14 @@ from calibrant.formulas import (
     Margin,
     Mixture,
     NetworkTemperature,
+    OddsMap,
     PlainLogits,
     QuadratureMap,
     SmoothedLogProbabilities,
     TemperatureFormula,
     TopLabelMap,
     TopLogits,
+    VennAbersMap,
 )
 from calibrant.onnx import export
 from calibrant.torch import to_module
@@ -81,6 +83,24 @@ def steps(count: int, sizes: tuple[int, ...] = (3,)) -> Steps:
     rng = np.random.default_rng(1)
     widths = [sizes[index % len(sizes)] for index in range(count)]
     return Steps.join([(np.sort(rng.random(w - 1)), np.sort(rng.random(w))) for w in widths])
+
+
+def cubics(count: int) -> Cubics:
+    """Of one point, of two, .., of four in turn."""
+    rng = np.random.default_rng(5)
+    sizes = [1 + index % 4 for index in range(count)]
+    return Cubics.join(
+        [(np.sort(3.0 * rng.normal(size=n)), *rng.normal(size=(2, n))) for n in sizes]
+    )
+
+
+def bounds(count: int) -> VennAbersMap:
+    rng = np.random.default_rng(6)
+    lower = [
+        (np.sort(rng.random(n)), np.sort(0.9 * rng.random(n + 1))) for n in range(1, count + 1)
+    ]
+    upper = [(edges, 0.1 + levels) for edges, levels in lower]
+    return VennAbersMap(Steps.join(lower), Steps.join(upper), count)
 
 
 def columns(curves: Any, **change: Any) -> ColumnMap:
@@ -136,6 +156,8 @@ FORMULAS: dict[str, Callable[[], Formula]] = {
     "steps per class": lambda: columns(steps(CLASSES)),
     "ragged steps": lambda: columns(steps(CLASSES, (1, 4, 70))),
     "sigmoids, then steps": lambda: columns(steps(CLASSES), sigmoids=SIGMOIDS, kept=KEPT),
+    "odds by cubics": lambda: OddsMap(cubics(CLASSES), CLASSES),
+    "both bounds by steps": lambda: bounds(CLASSES),
     "top label by a line": lambda: TopLabelMap(lines(1), CLASSES, 1.0 - 1e-9),
     "top label by steps": lambda: TopLabelMap(steps(1), CLASSES, 1.0 - 1e-9),
     "chain: increasing, then adaptive": lambda: Chain((TABLE,), network(LogGaps(4, 1.2, 0.3))),
@@ -150,6 +172,7 @@ FORMULAS: dict[str, Callable[[], Formula]] = {
     ),
 }
 TWO_CLASSES: dict[str, Callable[[], Formula]] = {
+    "two classes, cubics": lambda: OddsMap(cubics(2), 2),
     "two classes": lambda: BetaOdds(1.5, 0.7, -0.4),
     "two classes, linear": lambda: LinearOdds(1.5, -0.4),
     "two classes, then a temperature": lambda: Chain(
@@ -351,6 +374,15 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: Lines(np.array([0.1]), np.ones(1), np.array([0, 2])), "offsets must rise from 0"),
     (lambda: Steps(np.array([0.5, 0.4]), np.ones(3), np.array([0, 3])), "edges must not fall"),
     (lambda: Steps(np.zeros(3), np.ones(3), np.array([0, 3])), "there must be 2 edges"),
+    (lambda: Cubics(np.array([0.0, 1e-13]), *np.zeros((2, 2)), np.array([0, 2])), "x must rise"),
+    (lambda: Cubics(np.zeros(1), np.full(1, 1e31), np.zeros(1), np.array([0, 1])), "y must lie in"),
+    (lambda: Cubics(np.zeros(1), np.zeros(1), np.zeros(2), np.array([0, 1])), "slope must have"),
+    (lambda: Cubics(np.zeros(1), np.zeros(1), np.zeros(1), np.array([0, 0, 1])), "have a point"),
+    (lambda: OddsMap(cubics(2), CLASSES), "there must be 6 curves, got 2"),
+    (lambda: columns(cubics(CLASSES)), "curves must be a ProbabilityCurves, got Cubics"),
+    (lambda: VennAbersMap(steps(2), steps(3), 3), "lower must have 3 curves, got 2"),
+    (lambda: replace(bounds(2), lower=Steps.join([([], [1.0])] * 2)), "lower must lie below 1"),
+    (lambda: replace(bounds(2), upper=Steps.join([([], [0.0])] * 2)), "upper must lie above 0"),
     (lambda: columns(lines(2)), "one curve or 6, got 2"),
     (lambda: columns(lines(1), kept=np.ones(2, bool)), "kept must have shape"),
     (lambda: TopLabelMap(lines(2), CLASSES, 0.9), "there must be one curve"),

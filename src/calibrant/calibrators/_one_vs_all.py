@@ -1,4 +1,4 @@
-"""What the one-vs-all methods are fitted on: labelled probabilities, class by class."""
+"""What the one-vs-all methods are fitted on: labelled probabilities or log-odds, class by class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from calibrant._array_ops import NUMPY
 from calibrant._arrays import row_tiles
-from calibrant._rows import softmax
+from calibrant._curves import LARGEST
+from calibrant._rows import class_log_odds, softmax
 from calibrant._threads import available_cores
 from calibrant._types import Floats, Labels, Report
 from calibrant._weights import as_counts
@@ -26,7 +27,7 @@ CERTAIN = 1.0 - 1e-9  # the largest top confidence given: the logarithms of the 
 
 @dataclass(frozen=True)
 class Column:
-    """One class against all others: its probabilities, whether it was the label, weights."""
+    """One class against all others: its scores, whether it was the label, weights."""
 
     score: Floats
     hit: NDArray[np.bool_]
@@ -35,9 +36,9 @@ class Column:
 
 @dataclass(frozen=True)
 class ClassColumns:
-    """Labelled probabilities, class by class; masked entries are left out."""
+    """Labelled scores, class by class; masked entries are left out."""
 
-    probs: Floats  # (classes, rows)
+    scores: Floats  # (classes, rows): probabilities or log-odds
     masked: NDArray[np.bool_] | None  # (classes, rows)
     labels: Labels
     weight: Floats
@@ -47,18 +48,30 @@ class ClassColumns:
         """The columns of softmax(z / T)."""
         masked = np.isneginf(data.logits)
         return cls(
-            _softmax_columns(data.logits, temperature),
+            _by_class(data.logits, lambda tile: softmax(tile, temperature, NUMPY)),
             np.ascontiguousarray(masked.T) if masked.any() else None,
             data.labels,
             as_counts(data.weight),
         )
 
+    @classmethod
+    def of_log_odds(cls, data: LabelledLogits) -> ClassColumns:
+        """The log-odds of each class against all others, where it has others."""
+        finite = np.isfinite(data.logits)
+        unusable = ~finite | (finite.sum(axis=1, keepdims=True) < 2)
+        return cls(
+            np.clip(_by_class(data.logits, _log_odds_of_tile), -LARGEST, LARGEST),
+            np.ascontiguousarray(unusable.T) if unusable.any() else None,
+            data.labels,
+            as_counts(data.weight),
+        )
+
     def __len__(self) -> int:
-        return len(self.probs)
+        return len(self.scores)
 
     def column(self, index: int) -> Column:
         """One class."""
-        score, hit = self.probs[index], self.labels == index
+        score, hit = self.scores[index], self.labels == index
         if self.masked is None or not self.masked[index].any():
             return Column(score, hit, self.weight)
         seen = ~self.masked[index]
@@ -79,6 +92,11 @@ class ClassColumns:
         return int((np.bincount(self.labels, minlength=len(self)) == 0).sum())
 
 
+def grouped_sums(group: NDArray[np.intp], values: Floats) -> Floats:
+    """The sum of the values of each group, the groups being numbered from 0."""
+    return np.asarray(np.bincount(group, values), np.float64)
+
+
 def top_column(data: LabelledLogits) -> Column:
     """The (first) arg max against all others: its probability, whether it was the label."""
     top = data.logits.argmax(axis=1)
@@ -87,12 +105,17 @@ def top_column(data: LabelledLogits) -> Column:
     return Column(confidence, data.labels == top, as_counts(data.weight))
 
 
-def _softmax_columns(logits: Floats, temperature: float) -> Floats:
-    """softmax(z / T), transposed: a class' probabilities lie side by side."""
+def _log_odds_of_tile(logits: Floats) -> Floats:
+    with np.errstate(over="ignore"):  # a gap too large for its float
+        return np.asarray(class_log_odds(logits, NUMPY), np.float64)
+
+
+def _by_class(logits: Floats, function: Callable[[Floats], Floats]) -> Floats:
+    """A function of rows, transposed: a class' values lie side by side."""
     result = np.empty(logits.shape[::-1])
 
     def fill(rows: slice) -> None:
-        result[:, rows] = softmax(logits[rows], temperature, NUMPY).T
+        result[:, rows] = function(logits[rows]).T
 
     with ThreadPoolExecutor(available_cores()) as pool:
         list(pool.map(fill, row_tiles(logits)))

@@ -20,6 +20,7 @@ from calibrant.calibrators._choosing import left_out_nll, row_nll, simplest_of_t
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.calibrators.binary import BetaCalibration, PlattScaling
 from calibrant.calibrators.joint.structured import StructuredPTS
+from calibrant.calibrators.odds import QuadraticScaling, SmoothingSpline
 from calibrant.calibrators.temperature import (
     EnsembleTemperatureScaling,
     TemperatureScaling,
@@ -44,7 +45,7 @@ class AutoCalibrator(LogitCalibrator):
     """The method that left-out rows like best. Preserves accuracy on request.
 
     Tries, from simple to rich: the scores as they are, temperature scaling, structured vector and
-    matrix scaling (for two classes Platt scaling, beta and quadratic calibration), ensemble
+    matrix scaling (for two classes Platt scaling, beta, quadratic and spline calibration), ensemble
     temperature scaling, ``MonotonePTS`` and ``StructuredPTS``. It compares the NLL of rows that
     were not fitted on, leave-one-out where the method gives it and by folds elsewhere, and keeps
     the simplest method that is about as good as the best one.
@@ -161,6 +162,8 @@ def _simple_methods(data: LabelledLogits) -> Iterator[tuple[str, Calibrator]]:
     if rows >= CURVE_ROWS and data.n_classes == 2:
         yield "platt", PlattScaling()
         yield "beta", BetaCalibration()
+        yield "quadratic", QuadraticScaling()
+        yield "odds-spline", SmoothingSpline()
     if rows >= NETWORK_ROWS:
         yield "ets", EnsembleTemperatureScaling()
     if rows >= NETWORK_ROWS and small and data.n_classes > 2:

@@ -11,7 +11,7 @@ file means the same in every release; it checks its own invariants where it is m
 array([[0.731, 0.269]])
 """
 
-from calibrant._curves import Curves, Lines, Steps
+from calibrant._curves import Cubics, Curves, Lines, Steps
 from calibrant._ops import Ops
 from calibrant._parts import Part
 from calibrant.formulas._base import Formula, LogitMap, TemperatureFormula
@@ -25,6 +25,7 @@ from calibrant.formulas.affine import (
 from calibrant.formulas.chain import Chain
 from calibrant.formulas.columns import ClassSigmoids, ColumnMap
 from calibrant.formulas.increasing import IncreasingTable, QuadratureMap
+from calibrant.formulas.odds import OddsMap
 from calibrant.formulas.reading import LogEntropy, LogGaps, Margin, Reading, TopLogits
 from calibrant.formulas.temperature import (
     AbsoluteLink,
@@ -36,6 +37,7 @@ from calibrant.formulas.temperature import (
 )
 from calibrant.formulas.top_label import TopLabelMap
 from calibrant.formulas.two_class import BetaOdds, LinearOdds, TwoClassMap
+from calibrant.formulas.venn_abers import VennAbersMap
 
 __all__ = [
     "AbsoluteLink",
@@ -45,6 +47,7 @@ __all__ = [
     "ClassSigmoids",
     "ColumnMap",
     "ConstantTemperature",
+    "Cubics",
     "Curves",
     "ExponentialLink",
     "Features",
@@ -60,6 +63,7 @@ __all__ = [
     "Margin",
     "Mixture",
     "NetworkTemperature",
+    "OddsMap",
     "Ops",
     "Part",
     "PlainLogits",
@@ -71,4 +75,5 @@ __all__ = [
     "TopLabelMap",
     "TopLogits",
     "TwoClassMap",
+    "VennAbersMap",
 ]

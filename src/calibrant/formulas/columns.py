@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._curves import Curves
+from calibrant._curves import ProbabilityCurves
 from calibrant._ops import Ops
 from calibrant._parts import (
     Part,
@@ -95,7 +95,7 @@ class ColumnMap(Formula):
 
     Parameters
     ----------
-    curves : Curves
+    curves : Lines or Steps
         The functions f_c: one per class, or one for all.
     classes : int
         The number of classes.
@@ -129,7 +129,7 @@ class ColumnMap(Formula):
     kind: ClassVar[str] = "column-map"
     host_only: ClassVar[bool] = True
 
-    curves: Curves
+    curves: ProbabilityCurves
     classes: int
     temperature: float = 1.0
     sigmoids: ClassSigmoids | None = None
@@ -139,7 +139,7 @@ class ColumnMap(Formula):
     keep_arg_max: bool = False
 
     def __post_init__(self) -> None:
-        checked_part(self, "curves", Curves)
+        checked_part(self, "curves", ProbabilityCurves)
         checked_count(self, "classes", low=2)
         require(
             self.curves.count in (1, self.classes),

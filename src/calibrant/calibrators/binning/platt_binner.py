@@ -155,7 +155,7 @@ def _fit_block(columns: ClassColumns, block: NDArray[np.intp], bins: int) -> lis
     fitted = np.flatnonzero(~kept)
     coefficients, converged = np.zeros((len(block), 2)), np.ones(len(block), bool)
     if fitted.size:
-        log_odds = _log_odds(columns.probs[block[fitted]])
+        log_odds = _log_odds(columns.scores[block[fitted]])
         rows = weight if len(weight) == 1 else weight[fitted]
         fits = fit_logistic([log_odds], hit[fitted], rows)
         coefficients[fitted], converged[fitted] = fits.coefficients, fits.converged
