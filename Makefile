@@ -26,8 +26,9 @@ TOOLS := $(TOOLS_VENV)/.ready
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
-# In the recipe of ENVIRONMENT/.ready: its pip; and what takes from the lock alone.
-INSTALL = $(@D)/bin/python -m pip install --quiet
+# In the recipe of ENVIRONMENT/.ready: its pip. Modules are compiled when they are first imported:
+# most never are.
+INSTALL = $(@D)/bin/python -m pip install --quiet --no-compile
 INSTALL_PIP = $(INSTALL) --require-hashes -r requirements/pip.txt
 INSTALL_RUNTIME = $(INSTALL) --require-hashes -r requirements/runtime.txt
 INSTALL_LOCKED = $(INSTALL) --require-hashes -c requirements/development.txt
@@ -128,8 +129,8 @@ reproduce-quick: $(READY)  ## the same with one seed
 lock: $(TOOLS)  ## pin what is installed, with hashes; LOCK=--upgrade for newer versions
 	@$(TOOLS_VENV)/bin/python tools/lock.py $(LOCK)
 
-audit: $(TOOLS)  ## look for known vulnerabilities in what is pinned
-	@$(TOOLS_VENV)/bin/python tools/audit.py
+audit: $(TOOLS)  ## look for known vulnerabilities in what is pinned; AUDIT=options of pip-audit
+	@$(TOOLS_VENV)/bin/python tools/audit.py $(AUDIT)
 
 clean:  ## remove the environments and all caches
 	rm -rf $(VENV) $(PEER_VENV) $(JAX_VENV) $(OLDEST_VENV) $(NEWEST_VENV) $(TOOLS_VENV) dist \

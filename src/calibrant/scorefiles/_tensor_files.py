@@ -18,6 +18,10 @@ from calibrant._extras import need
 from calibrant.scorefiles._contents import NAMELESS, Arrays, Source
 
 
+# Before, a file could run code in spite of ``weights_only``: CVE-2025-32434, CVE-2026-24747.
+OLDEST_SAFE_TORCH = (2, 10)
+
+
 @contextmanager
 def open_safetensors(path: Path) -> Iterator[Source]:
     """Tensors of any dtype that NumPy knows, and bfloat16 as float32."""
@@ -51,7 +55,7 @@ def _bfloat16_tensor(path: Path, name: str) -> NDArray[np.float32]:
 @contextmanager
 def open_torch(path: Path) -> Iterator[Source]:
     """A tensor, or the tensors in a dictionary."""
-    torch = need("torch", "torch", f"{path.suffix} files need")
+    torch = need("torch", "torch", f"{path.suffix} files need", OLDEST_SAFE_TORCH)
     content = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(content, torch.Tensor):
         content = {NAMELESS: content}
