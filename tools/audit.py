@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 import textwrap
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,8 @@ LOCK = ROOT / "requirements" / "development.txt"
 SERVICES = ("osv", "pypi")
 
 
-class NoAnswer(Exception):
-    """A service did not answer for every package."""
-
-
-@dataclass(frozen=True)
-class Audit:
-    """What a service knows about all packages."""
-
-    packages: int
-    vulnerabilities: list[str]
+class NoAnswerError(Exception):
+    """A service knows of no vulnerability, but did not answer for every package."""
 
 
 def main(options: list[str]) -> int:
@@ -38,14 +29,16 @@ def main(options: list[str]) -> int:
     silent = []
     for service in SERVICES:
         try:
-            audit = read(ask(service, options))
-        except NoAnswer as error:
+            report = ask(service, options)
+            known = vulnerabilities(report)
+        except NoAnswerError as error:
             silent.append(f"{service}: {error}")
             continue
-        print(*audit.vulnerabilities, sep="\n", end="\n" if audit.vulnerabilities else "")
-        number = len(audit.vulnerabilities) or "no"
-        print(f"{service} knows {number} vulnerabilities in the {audit.packages} pinned packages.")
-        return 1 if audit.vulnerabilities else 0
+        for line in known:
+            print(line)
+        packages = len(report["dependencies"])
+        print(f"{service} knows {len(known) or 'no'} vulnerabilities in {packages} packages.")
+        return 1 if known else 0
     print(f"Nothing was audited, no service answered ({'; '.join(silent)}).", file=sys.stderr)
     return 2
 
@@ -59,24 +52,23 @@ def ask(service: str, options: list[str]) -> dict[str, Any]:
         return json.loads(result.stdout)
     except ValueError:  # it ended before it could report
         last = (result.stderr.strip() or "no output").splitlines()[-1]
-        raise NoAnswer(textwrap.shorten(last, 80)) from None
+        raise NoAnswerError(textwrap.shorten(last, 80)) from None
 
 
-def read(report: dict[str, Any]) -> Audit:
-    """What a report says, where it is about every package."""
+def vulnerabilities(report: dict[str, Any]) -> list[str]:
+    """One line for each in a report; where there is none, it must be about every package."""
     packages = report["dependencies"]
-    unknown = [entry["name"] for entry in packages if "skip_reason" in entry]
-    if unknown:
-        raise NoAnswer(f"{len(unknown)} of {len(packages)} packages are unknown, {unknown[0]} first")
-    return Audit(
-        len(packages),
-        [
-            f"{entry['name']} {entry['version']}: {found['id']}, "
-            f"fixed in {', '.join(found['fix_versions']) or 'no version'}"
-            for entry in packages
-            for found in entry["vulns"]
-        ],
-    )
+    found = [
+        f"{package['name']} {package['version']}: {one['id']}, "
+        f"fixed in {', '.join(one['fix_versions']) or 'no version'}"
+        for package in packages
+        for one in package.get("vulns", [])
+    ]
+    unknown = [package["name"] for package in packages if "skip_reason" in package]
+    if unknown and not found:
+        number = f"{len(unknown)} of {len(packages)}"
+        raise NoAnswerError(f"{number} packages are unknown, {unknown[0]} first")
+    return found
 
 
 if __name__ == "__main__":

@@ -51,7 +51,9 @@ def with_builds(lock: str, builds: str) -> str:
     version = start.removeprefix("torch==").removesuffix(" \\")
     for _, name in listed:
         if not name.startswith(f"torch-{version}+"):
-            raise SystemExit(f"torch is {version}: {BUILDS.name} needs its builds instead of {name}")
+            raise SystemExit(
+                f"torch is {version}: {BUILDS.name} needs its builds instead of {name}"
+            )
     new = [digest for digest, _ in listed if digest not in lock]  # uv keeps what was there
     return lock.replace(start, start + "".join(f"\n    --hash=sha256:{one} \\" for one in new))
 

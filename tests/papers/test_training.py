@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 import pickle
-import sys
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +30,7 @@ from calibrant.papers.pts.images import TEST, TRAIN, VALIDATION, ImageSet
 from calibrant.papers.pts.logits import HeldOut, scores, write_logits
 from calibrant.papers.pts.networks.layers import convolution
 from calibrant.papers.pts.recipes import RECIPES, STAND_INS, Recipe
+from tools_support import load_tool
 
 RECIPE = Recipe(epochs=3, batch=16, rate=0.05, weight_decay=5e-4, crop=2, flip=True)
 
@@ -418,17 +417,7 @@ def test_every_recipe_builds() -> None:
 @pytest.fixture
 def trainer(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The tool that trains all networks."""
-    file = Path(__file__).parents[2] / "tools" / "train_all_logits.py"
-    if not file.exists():
-        pytest.skip("the tools are in a clone only")
-    specification = importlib.util.spec_from_file_location("train_all_logits", file)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(sys, "path", list(sys.path))  # the tool puts src in front
-    specification.loader.exec_module(module)
-    return module
+    return load_tool("train_all_logits", monkeypatch)
 
 
 def test_slow_networks_come_first(trainer: Any) -> None:

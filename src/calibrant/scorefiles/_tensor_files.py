@@ -17,7 +17,6 @@ from calibrant._errors import FileError
 from calibrant._extras import need
 from calibrant.scorefiles._contents import NAMELESS, Arrays, Source
 
-
 # Before, a file could run code in spite of ``weights_only``: CVE-2025-32434, CVE-2026-24747.
 OLDEST_SAFE_TORCH = (2, 10)
 
