@@ -320,6 +320,32 @@ def test_attach_keeps_weights_outside(tmp_path: Path) -> None:
     assert_same(out, fitted("pts"), out["scores"])
 
 
+@pytest.mark.parametrize("way_out", ["parent", "absolute", "link", "linked folder", "hard link"])
+def test_weights_outside_the_folder_of_a_model_are_not_read(way_out: str, tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
+    folder.mkdir()
+    linear_model(folder / "m.onnx", external=True)
+    (folder / "w.bin").rename(elsewhere)
+    (folder / "link").symlink_to(elsewhere)
+    (folder / "folder").symlink_to(tmp_path)
+    if way_out == "hard link":
+        (folder / "same").hardlink_to(elsewhere)
+    location = {
+        "parent": "../elsewhere",
+        "absolute": str(elsewhere),
+        "link": "link",
+        "linked folder": "folder/elsewhere",
+        "hard link": "same",
+    }[way_out]
+    model = onnx.load(folder / "m.onnx", load_external_data=False)
+    for entry in model.graph.initializer[0].external_data:
+        entry.value = location if entry.key == "location" else entry.value
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ValueError, match=r"the weights of .*m.onnx cannot be read: "):
+        attach(folder / "m.onnx", fitted("ts"), tmp_path / "out.onnx")
+    assert not (tmp_path / "out.onnx").exists()
+
+
 def test_attach_refusals(tmp_path: Path) -> None:
     linear_model(tmp_path / "m.onnx")
     (tmp_path / "text.onnx").write_text("not a model")

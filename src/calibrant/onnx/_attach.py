@@ -91,8 +91,7 @@ def attach(
     model.ir_version = max(model.ir_version, lowest)
     external = _external(model)
     if external:
-        loader = need_onnx("onnx.external_data_helper")
-        loader.load_external_data_for_model(model, os.fspath(Path(model_path).parent))
+        _load_weights(model, Path(model_path))
     write(model, out_path, external)
     return names
 
@@ -119,6 +118,15 @@ def _load(path: str | os.PathLike[str]) -> Any:
         return need_onnx().load(os.fspath(path), load_external_data=False)
     except errors.DecodeError as error:
         raise ValueError(f"{os.fspath(path)} is not an ONNX model: {error}") from None
+
+
+def _load_weights(model: Any, path: Path) -> None:
+    """Read the weights in other files of the model's folder; onnx refuses all ways out of it."""
+    loader, checker = need_onnx("onnx.external_data_helper"), need_onnx("onnx.checker")
+    try:
+        loader.load_external_data_for_model(model, os.fspath(path.parent))
+    except checker.ValidationError as error:
+        raise ValueError(f"the weights of {path} cannot be read: {error}") from None
 
 
 def _default_opset(model: Any) -> Any:
