@@ -38,7 +38,8 @@ def save(thing: Saved, path: str | os.PathLike[str]) -> None:
         What to write. Calibrators of your own are registered first
         (``calibrant.calibrators.register``).
     path : path-like
-        The file.
+        The file; its name ends in ``.safetensors``. A file that is there is replaced and keeps its
+        mode and owner; a link stays, and what it points to is written.
 
     Raises
     ------
@@ -46,6 +47,11 @@ def save(thing: Saved, path: str | os.PathLike[str]) -> None:
         Where it is none of these, or an unregistered class.
     sklearn.exceptions.NotFittedError
         Where a calibrator is not fitted.
+    ValueError
+        Where the name ends otherwise.
+    OSError
+        Where the file cannot be written, or a folder, a device, a FIFO or a socket is in its place;
+        the error has the file's name.
 
     Examples
     --------
@@ -137,7 +143,7 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
     Examples
     --------
     >>> import calibrant, pathlib, tempfile
-    >>> file = pathlib.Path(tempfile.mkdtemp(), "ts.cal")
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "ts.safetensors")
     >>> ts = calibrant.TS().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
     >>> save(ts, file)
     >>> load_calibrator(file).temperature_ == ts.temperature_
