@@ -24,7 +24,6 @@ from calibrant._files import replacing
 _KEY = "calibrant"
 FORMAT_VERSION = 2
 READABLE = (2,)  # versions that are read; a new one is added, and old ones stay
-SUFFIXES = (".safetensors",)  # of files that are written; the content says what can be read
 
 
 def write(
@@ -40,7 +39,7 @@ def write(
     header = json.dumps({"body": body, "sha256": _digest(body, tensors)})
     # safetensors refuses a file without tensors
     payload = to_bytes(tensors or {"empty": np.zeros(0, np.float32)}, metadata={_KEY: header})
-    with replacing(path, SUFFIXES) as file:
+    with replacing(path) as file:
         file.write(payload)
 
 

@@ -77,9 +77,7 @@ def temporary_beside(target: Path) -> Path:
 # --- where an output goes -----------------------------------------------------------------------
 
 
-def _destination(
-    path: Path, suffixes: Collection[str] = ()
-) -> tuple[Path, os.stat_result | None]:
+def _destination(path: Path, suffixes: Collection[str] = ()) -> tuple[Path, os.stat_result | None]:
     """The file that stands behind a name, and what is known of it where it is there already."""
     if suffixes:
         check_suffix(path, suffixes)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _container
 from calibrant._errors import FileError
+from calibrant._files import check_output
 from calibrant._fit_info import FitInfo
 from calibrant._parts import from_state, to_state
 from calibrant._types import InputKind
@@ -22,6 +23,7 @@ from calibrant.metrics import CalibrationMeter
 from calibrant.profile import TemperatureProfile
 
 Saved = Calibrator | TemperatureProfile | CalibrationMeter
+SUFFIXES = (".safetensors",)  # of what is written; what is read may have any name
 Document = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
@@ -61,6 +63,7 @@ def save(thing: Saved, path: str | os.PathLike[str]) -> None:
     >>> calibrant.load(file)
     TemperatureScaling()
     """
+    check_output(path, SUFFIXES)
     if isinstance(thing, Calibrator):
         _container.write(path, "calibrator", *_calibrator_state(thing))
     elif isinstance(thing, TemperatureProfile):
@@ -80,7 +83,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path-like
-        The file.
+        The file, of any name: what it is, its content says.
 
     Returns
     -------

@@ -191,9 +191,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         )
         return self
 
-    def _fit_frozen(
-        self, estimator: Any, rows: _Rows, reader: ScoreReader
-    ) -> list[CalibratedPair]:
+    def _fit_frozen(self, estimator: Any, rows: _Rows, reader: ScoreReader) -> list[CalibratedPair]:
         scored = _score(estimator, rows, reader)
         return [_calibrate(scored, _fresh(_prototype(self.method), self._seeds()))]
 

@@ -51,8 +51,7 @@ def fit(
 ) -> None:
     """Fit a calibrator on validation scores and save it."""
     from calibrant import scorefiles
-    from calibrant._container import SUFFIXES
-    from calibrant.io import save
+    from calibrant.io import SUFFIXES, save
     from calibrant.metrics._labelled import accepted
 
     calibrator = make(method, param or [], random_state)

@@ -109,9 +109,7 @@ def imagenet_logits(
     }
 
 
-def _batches(
-    pictures: Pictures, classifier: Classifier, first: int, batch: int
-) -> Iterator[Any]:
+def _batches(pictures: Pictures, classifier: Classifier, first: int, batch: int) -> Iterator[Any]:
     """Inputs of the network from row ``first`` on; the next batch is decoded meanwhile."""
     torch, image = need("torch"), need("PIL.Image")
 

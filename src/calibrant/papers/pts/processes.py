@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 def in_processes(
     function: Callable[..., Result], calls: Mapping[Key, tuple[Any, ...]], workers: int
-) -> Iterator[tuple[Key, Result]]:
+) -> Generator[tuple[Key, Result], None, None]:
     """The results of calls with these arguments, as they get ready, each with its key.
 
     When the iterator is closed, or this process ends, so do the others, whatever they are at.

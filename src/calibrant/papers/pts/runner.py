@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple
 from functools import cache, lru_cache
@@ -80,7 +80,7 @@ def code_files() -> list[Path]:
 
 def _computed(
     missing: Sequence[Setting], sources: Mapping[str, Source], workers: int
-) -> Iterator[tuple[Setting, Row]]:
+) -> Generator[tuple[Setting, Row], None, None]:
     """The rows of settings as they get ready."""
     calls = {one: (one, sources[one.data]) for one in missing}
     if workers > 1 and calls:
