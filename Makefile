@@ -9,7 +9,7 @@ PEER_VENV := .venv-peers
 PEERS := $(PEER_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-jax check format bench quality reproduce reproduce-quick clean
+.PHONY: help demo test test-all test-jax attack check format bench quality reproduce reproduce-quick clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -46,6 +46,9 @@ test-all: $(READY)  ## run all tests
 
 test-jax: $(JAX)  ## run the tests with JAX arrays, in an environment of their own
 	@$(JAX_VENV)/bin/python -m pytest tests/test_jax.py
+
+attack: $(READY)  ## hostile files, odd arrays, kills and threads, for minutes
+	@for program in attacks/attack_*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
 
 check: $(READY)  ## format, lint, types, docstrings, import contract
 	$(BIN)/ruff format --check

@@ -173,6 +173,20 @@ def meter(*, again: bool) -> Subject:
     return Subject("CalibrationMeter.update", make, lambda thing: thing.update(*second), ask)
 
 
+def profile(*, again: bool) -> Subject:
+    """A first or a second update of a profile."""
+    first, second = rows_for(1), rows_for(2)
+
+    def make() -> Any:
+        empty = calibrant.TemperatureProfile()
+        return empty.update(*first) if again else empty
+
+    def ask(thing: Any) -> Any:
+        return [len(thing), thing.n_classes, thing.nll(1.5) if len(thing) else 0.0]
+
+    return Subject("TemperatureProfile.update", make, lambda thing: thing.update(*second), ask)
+
+
 # --- the attack -------------------------------------------------------------------------------
 
 
@@ -212,9 +226,10 @@ def attack_all(methods: list[str], points: int, rng: np.random.Generator) -> lis
         attack(fit_of(method, again=True), points, rng, refits)
         attack(fit_of(method, again=False), points, rng, firsts)
     others = Tally("interrupted CalibratedClassifier.fit, first and again")
-    meters = Tally("interrupted CalibrationMeter.update, first and again")
+    updates = Tally("interrupted updates of meters and profiles")
     for again in (False, True):
         for ensemble in (False, True):
             attack(classifier(again=again, ensemble=ensemble), points, rng, others)
-        attack(meter(again=again), points, rng, meters)
-    return [refits, firsts, others, meters]
+        attack(meter(again=again), points, rng, updates)
+        attack(profile(again=again), points, rng, updates)
+    return [refits, firsts, others, updates]

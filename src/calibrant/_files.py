@@ -37,20 +37,22 @@ def check_suffix(path: FilePath, suffixes: Collection[str]) -> None:
 
 def check_output(path: FilePath, suffixes: Collection[str] = ()) -> None:
     """Refuse what ``replacing`` would refuse to write: before the work is done, not after it."""
-    _destination(Path(path), suffixes)
+    if suffixes:
+        check_suffix(path, suffixes)
+    _destination(Path(path))
 
 
 @contextmanager
-def replacing(path: FilePath, suffixes: Collection[str] = ()) -> Iterator[IO[bytes]]:
+def replacing(path: FilePath) -> Iterator[IO[bytes]]:
     """A file under a temporary name that takes the place of ``path`` once it is whole."""
     path = Path(path)
-    target, before = _destination(path, suffixes)
-    temporary = temporary_beside(target)
+    target, before = _destination(path)
+    temporary = _temporary_beside(target)
     mode = 0o666 if before is None else 0o600  # less the umask, which the system sees to
     try:
         with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
             if before is not None:  # from the start, so that nobody reads what he could not read
-                keep_mode_and_owner(temporary, before)
+                _keep_mode_and_owner(temporary, before)
             yield file
             file.flush()
             # Before the renaming: after a crash of the machine there is the old file or the new
@@ -69,18 +71,11 @@ def write_text(path: FilePath, text: str) -> None:
         file.write(text.encode())
 
 
-def temporary_beside(target: Path) -> Path:
-    """A hidden name in the same folder, from where renaming is one step; short, as all are."""
-    return target.with_name(f".calibrant-{secrets.token_hex(8)}.tmp")
+# --- where an output goes ---------------------------------------------------------------------
 
 
-# --- where an output goes -----------------------------------------------------------------------
-
-
-def _destination(path: Path, suffixes: Collection[str] = ()) -> tuple[Path, os.stat_result | None]:
+def _destination(path: Path) -> tuple[Path, os.stat_result | None]:
     """The file that stands behind a name, and what is known of it where it is there already."""
-    if suffixes:
-        check_suffix(path, suffixes)
     target = Path(os.path.realpath(path))
     try:
         before = os.stat(path)  # refuses circles of links and names that are too long
@@ -115,7 +110,12 @@ def _refused(code: int, reason: str, path: Path) -> OSError:
 # --- writing it -------------------------------------------------------------------------------
 
 
-def keep_mode_and_owner(file: Path, before: os.stat_result) -> None:
+def _temporary_beside(target: Path) -> Path:
+    """A hidden name in the folder, from where renaming is one step; never longer than allowed."""
+    return target.with_name(f".calibrant-{secrets.token_hex(8)}.tmp")
+
+
+def _keep_mode_and_owner(file: Path, before: os.stat_result) -> None:
     """Give a new file the mode and the owner of the one whose place it will take."""
     now = os.stat(file)
     if hasattr(os, "chown") and (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):

@@ -35,12 +35,13 @@ def test_interrupted_fits(method: str) -> None:
         held(tally)
 
 
-def test_interrupted_classifiers_and_meters() -> None:
+def test_interrupted_classifiers_meters_and_profiles() -> None:
     for again in (False, True):
         for subject in (
             interrupted_fits.classifier(again=again),
             interrupted_fits.classifier(again=again, ensemble=False),
             interrupted_fits.meter(again=again),
+            interrupted_fits.profile(again=again),
         ):
             tally = Tally(subject.name)
             interrupted_fits.attack(subject, 4, np.random.default_rng(0), tally)

@@ -17,8 +17,9 @@ SMALLEST_APART = 1024  # bytes of a tensor that goes there
 def write(model: Any, path: FilePath, external: bool = False) -> None:
     """Check a model and put it at ``path``; ``external`` keeps large weights in ``path.data``."""
     check_output(path, SUFFIXES)
-    if external or model.ByteSize() > LARGEST_MESSAGE:
-        _write_two_files(model, path)
+    large = [t for t in model.graph.initializer if len(t.raw_data) >= SMALLEST_APART]
+    if large and (external or model.ByteSize() > LARGEST_MESSAGE):
+        _write_two_files(model, large, path)
         return
     with replacing(path) as file:
         _write_and_check(model, file)
@@ -30,11 +31,11 @@ def data_file(path: FilePath) -> Path:
     return target.with_name(f"{target.name}.data")
 
 
-def _write_two_files(model: Any, path: FilePath) -> None:
+def _write_two_files(model: Any, large: list[Any], path: FilePath) -> None:
     """The weights are renamed first, and the model, which needs them, at once after them."""
     data = data_file(path)
     with replacing(path) as file, replacing(data) as weights:
-        entries = _move_weights(model, weights)
+        entries = [_moved(tensor, weights) for tensor in large]
         weights.flush()
         _rename(entries, Path(weights.name).name)  # as the check finds them
         _write_and_check(model, file)
@@ -44,18 +45,14 @@ def _write_two_files(model: Any, path: FilePath) -> None:
         file.write(model.SerializeToString())
 
 
-def _move_weights(model: Any, file: IO[bytes]) -> list[Any]:
-    """Put large weights into a file; give the entries of the model that are to have its name."""
+def _moved(tensor: Any, file: IO[bytes]) -> Any:
+    """Put a tensor's values into a file; give the entry of the model that is to have its name."""
     helper = need_onnx("onnx.external_data_helper")
-    entries = []
-    for tensor in model.graph.initializer:
-        if len(tensor.raw_data) >= SMALLEST_APART:
-            offset = file.tell()
-            file.write(tensor.raw_data)
-            helper.set_external_data(tensor, "", offset, len(tensor.raw_data))
-            tensor.ClearField("raw_data")
-            entries += [entry for entry in tensor.external_data if entry.key == "location"]
-    return entries
+    offset = file.tell()
+    file.write(tensor.raw_data)
+    helper.set_external_data(tensor, "", offset, len(tensor.raw_data))
+    tensor.ClearField("raw_data")
+    return next(entry for entry in tensor.external_data if entry.key == "location")
 
 
 def _rename(entries: list[Any], name: str) -> None:
