@@ -20,7 +20,7 @@ TOOLS_VENV := .venv-tools
 TOOLS := $(TOOLS_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-jax test-oldest test-newest check format bench quality \
+.PHONY: help demo test test-all test-jax test-oldest test-newest attack check format bench quality \
 	reproduce reproduce-quick lock audit clean
 
 help:  ## show this list
@@ -102,6 +102,9 @@ test-oldest: $(OLDEST)  ## run the tests with the lowest versions that pyproject
 
 test-newest: $(NEWEST)  ## run the tests with the newest versions there are, whatever the lock says
 	@$(NEWEST_VENV)/bin/python -m pytest -n auto -m "not slow"
+
+attack: $(READY)  ## hostile files, odd arrays, kills and threads, for minutes
+	@for program in attacks/attack_*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
 
 check: $(READY)  ## format, lint, types, docstrings, import contract
 	$(BIN)/ruff format --check

@@ -96,9 +96,10 @@ def test_every_bit_of_a_temperature_survives(tmp_path_factory, temperature):
 
 
 def test_saving_again_gives_the_same_bytes(tmp_path):
-    for name in ("a", "b"):
-        calibrant.save(fitted("pts"), tmp_path / name)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    one, other = (tmp_path / f"{name}.safetensors" for name in "ab")
+    for path in (one, other):
+        calibrant.save(fitted("pts"), path)
+    assert one.read_bytes() == other.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -161,6 +162,15 @@ def test_the_mode_follows_the_umask(tmp_path):
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_file_may_be_renamed_but_is_written_with_its_suffix(tmp_path):
+    with pytest.raises(ValueError, match=r"must end in \.safetensors, got '.*ts\.cal'"):
+        calibrant.save(fitted("ts"), tmp_path / "ts.cal")
+    assert list(tmp_path.iterdir()) == []
+    calibrant.save(fitted("ts"), tmp_path / "ts.SafeTensors")
+    renamed = (tmp_path / "ts.SafeTensors").rename(tmp_path / "ts.cal")
+    assert calibrant.load(renamed).temperature_ == fitted("ts").temperature_
 
 
 def test_relative_and_textual_paths(tmp_path, monkeypatch):

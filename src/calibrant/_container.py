@@ -39,10 +39,8 @@ def write(
     header = json.dumps({"body": body, "sha256": _digest(body, tensors)})
     # safetensors refuses a file without tensors
     payload = to_bytes(tensors or {"empty": np.zeros(0, np.float32)}, metadata={_KEY: header})
-    with replacing(Path(path)) as file:
+    with replacing(path) as file:
         file.write(payload)
-        file.flush()
-        os.fsync(file.fileno())  # before the renaming: a crash after it must not leave half a file
 
 
 def _plain(value: Any) -> Any:

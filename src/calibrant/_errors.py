@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class FileError(ValueError):
@@ -14,12 +17,34 @@ class CalibrationWarning(UserWarning):
     """Something about the data or the fit that the user should know but that stops nothing."""
 
 
+_notes: ContextVar[list[str] | None] = ContextVar("calibrant_notes", default=None)
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """Collect what ``warn`` is told in this block, and on this thread, in place of warning.
+
+    ``warnings.catch_warnings`` would change the filters of the whole process, and on several
+    threads leave them changed.
+    """
+    notes: list[str] = []
+    before = _notes.set(notes)
+    try:
+        yield notes
+    finally:
+        _notes.reset(before)
+
+
 def warn(message: str) -> None:
     """Warn, pointing at the line outside this package that led here.
 
     Python shows a warning once for every line it points at: were that a line of ours, the second
     fit of a program would be silent.
     """
+    notes = _notes.get()
+    if notes is not None:
+        notes.append(message)
+        return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1

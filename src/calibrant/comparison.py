@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from calibrant._errors import CalibrationWarning
+from calibrant._errors import noted
 from calibrant._progress import reporter
 from calibrant._types import InputKind, Progress
 from calibrant.calibrators import REGISTRY, calibrator
@@ -218,7 +217,7 @@ def timed_fit(
     seconds : float
         How long the fit took.
     notes : tuple of str
-        The texts of its ``CalibrationWarning``s. Other warnings pass.
+        What calibrant would have warned of. Warnings of others pass.
 
     Examples
     --------
@@ -227,19 +226,10 @@ def timed_fit(
     >>> seconds > 0.0, len(notes)
     (True, 0)
     """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CalibrationWarning)
+    with noted() as notes:
         started = time.perf_counter()
         model.fit(scores, labels, sample_weight=sample_weight)
         seconds = time.perf_counter() - started
-    notes = []
-    for warning in caught:
-        if issubclass(warning.category, CalibrationWarning):
-            notes.append(str(warning.message))
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
     return seconds, tuple(notes)
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _container
 from calibrant._errors import FileError
+from calibrant._files import check_output
 from calibrant._fit_info import FitInfo
 from calibrant._parts import from_state, to_state
 from calibrant._types import InputKind
@@ -22,6 +23,7 @@ from calibrant.metrics import CalibrationMeter
 from calibrant.profile import TemperatureProfile
 
 Saved = Calibrator | TemperatureProfile | CalibrationMeter
+SUFFIXES = (".safetensors",)  # of what is written; what is read may have any name
 Document = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
@@ -38,7 +40,8 @@ def save(thing: Saved, path: str | os.PathLike[str]) -> None:
         What to write. Calibrators of your own are registered first
         (``calibrant.calibrators.register``).
     path : path-like
-        The file.
+        The file; its name ends in ``.safetensors``. A file that is there is replaced and keeps its
+        mode and owner; a link stays, and what it points to is written.
 
     Raises
     ------
@@ -46,6 +49,11 @@ def save(thing: Saved, path: str | os.PathLike[str]) -> None:
         Where it is none of these, or an unregistered class.
     sklearn.exceptions.NotFittedError
         Where a calibrator is not fitted.
+    ValueError
+        Where the name ends otherwise.
+    OSError
+        Where the file cannot be written, or a folder, a device, a FIFO or a socket is in its place;
+        the error has the file's name.
 
     Examples
     --------
@@ -55,6 +63,7 @@ def save(thing: Saved, path: str | os.PathLike[str]) -> None:
     >>> calibrant.load(file)
     TemperatureScaling()
     """
+    check_output(path, SUFFIXES)
     if isinstance(thing, Calibrator):
         _container.write(path, "calibrator", *_calibrator_state(thing))
     elif isinstance(thing, TemperatureProfile):
@@ -74,7 +83,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path-like
-        The file.
+        The file, of any name: what it is, its content says.
 
     Returns
     -------
@@ -137,7 +146,7 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
     Examples
     --------
     >>> import calibrant, pathlib, tempfile
-    >>> file = pathlib.Path(tempfile.mkdtemp(), "ts.cal")
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "ts.safetensors")
     >>> ts = calibrant.TS().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
     >>> save(ts, file)
     >>> load_calibrator(file).temperature_ == ts.temperature_

@@ -246,7 +246,7 @@ class TemperatureProfile:
         n_jobs: int | None = None,
         progress: Progress = False,
     ) -> Self:
-        """Add rows.
+        """Add rows. Where that fails or is interrupted, the profile stays as it was.
 
         The array is read once, a block of rows at a time; it may be memory-mapped or on a GPU.
 
@@ -302,8 +302,10 @@ class TemperatureProfile:
         peak = np.concatenate([part.peak for part in parts])
         label_gap = np.concatenate([part.label_gap for part in parts])
         block = _Block(joined([part.rows for part in parts]), peak, label_gap, weight)
-        self.n_classes, self.input = classes, input
-        self._blocks.append(block)
+        if self._blocks:
+            self._blocks.append(block)
+        else:  # all at once, so that an interrupt leaves nothing half done
+            self.__dict__.update(n_classes=classes, input=input, _blocks=[block])
         return self
 
     @classmethod

@@ -552,6 +552,44 @@ def test_imagenet_logits_go_on(pictures: Path, tmp_path: Path) -> None:
         imagenet_logits.imagenet_logits(found, work, lambda: other, split_seed=0)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda work, card: flip(work, -1),
+        lambda work, card: flip(work, 150),
+        lambda work, card: work.write_bytes(work.read_bytes()[:-2]),
+        lambda work, card: flip(card, 30),
+        lambda work, card: card.write_text("{}"),
+    ],
+    ids=["last bit of the rows", "a bit", "cut", "a bit of the card", "an empty card"],
+)
+def test_damaged_imagenet_logits_are_computed_again(
+    pictures: Path, tmp_path: Path, damage: Any
+) -> None:
+    found, work = imagenet.find_pictures(pictures), tmp_path / "rows.npy"
+    whole, _ = imagenet_logits.imagenet_logits(found, work, stub, split_seed=0, batch=5)
+    damage(work, work.with_suffix(".job.json"))
+    done: list[int] = []
+    with pytest.warns(calibrant.CalibrationWarning, match="cannot be read as written"):
+        again, _ = imagenet_logits.imagenet_logits(
+            found, work, stub, split_seed=0, batch=5, report=lambda n, total: done.append(n)
+        )
+    assert done == [5, 10, 12]
+    np.testing.assert_array_equal(again.test_logits, whole.test_logits)
+
+
+def flip(file: Path, at: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[at] ^= 1
+    file.write_bytes(content)
+
+
+def test_logits_that_cannot_be_written_are_told_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "cifar10-lenet5.json").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"cifar10-lenet5\.json"):
+        make_logits.train_to_file("cifar10", tmp_path / "no images", "lenet5", tmp_path)
+
+
 def test_classes_must_match(pictures: Path, tmp_path: Path) -> None:
     found = replace(imagenet.find_pictures(pictures), n_classes=4)
     with pytest.raises(ValueError, match="4 classes and the network 3"):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from calibrant.cli._inputs import check_not_same, read_for
+from calibrant.cli._inputs import check_output, read_for
 from calibrant.cli._json import print_json
 from calibrant.cli._options import AsJson, CalibratorFile, Input, Output, ScoresFile, ScoresKey
 from calibrant.cli._progress import working
@@ -26,9 +26,9 @@ def apply(
     """Write calibrated probabilities to a file, beside the labels where the scores have them."""
     from calibrant import scorefiles
     from calibrant.io import load_calibrator
+    from calibrant.scorefiles._formats import SUFFIXES
 
-    scorefiles.check_can_write(output)
-    check_not_same(output, calibrator, scores)
+    check_output(output, SUFFIXES, calibrator, scores)
     method = load_calibrator(calibrator)
     if temperature and not hasattr(method, "temperature"):
         raise ValueError(f"--temperature: {type(method).__name__} has none for each row")

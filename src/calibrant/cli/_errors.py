@@ -7,6 +7,7 @@ programs and keep the library's words.
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 import warnings
@@ -20,6 +21,7 @@ from typer.core import TyperGroup
 from calibrant._errors import CalibrationWarning
 
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # typer brings its own copy of click, older releases the package: this finds either one's class.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -37,6 +39,8 @@ class OneLineGroup(TyperGroup):
             )  # where the output's pipe is closed it ends quietly
         except _UsageError as error:
             code = _complain(_usage_message(error))
+        except OSError as error:  # the help, for one, is printed before any command runs
+            code = _complain(_message(error))
         except (typer.Abort, KeyboardInterrupt):
             code = INTERRUPTED
         sys.exit(code if isinstance(code, int) else 0)
@@ -79,9 +83,11 @@ def _usage_message(error: Any) -> str:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    if error.filename is None and error.errno in _NO_ROOM:  # output files have names
+        return f"standard output: {error.strerror}"
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def _complain(message: str) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calibrant.cli._errors import in_flags
-from calibrant.cli._inputs import check_not_same
+from calibrant.cli._inputs import check_output
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
@@ -51,12 +51,11 @@ def fit(
 ) -> None:
     """Fit a calibrator on validation scores and save it."""
     from calibrant import scorefiles
-    from calibrant.io import save
+    from calibrant.io import SUFFIXES, save
     from calibrant.metrics._labelled import accepted
 
     calibrator = make(method, param or [], random_state)
-    scorefiles.check_folder(output)
-    check_not_same(output, val, labels)
+    check_output(output, SUFFIXES, val, labels)
     with working(f"reading {val.name}"):
         data = scorefiles.read_scores(
             val,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from calibrant.cli._inputs import check_not_same
+from calibrant.cli._inputs import check_output
 from calibrant.cli._json import print_json
 from calibrant.cli._options import AsJson, CalibratorFile, Output
 
@@ -30,8 +30,9 @@ def export(
     """Write a calibrator as an ONNX graph: scores in, probabilities out."""
     from calibrant import onnx
     from calibrant.io import load_calibrator
+    from calibrant.onnx._files import SUFFIXES
 
-    check_not_same(output, calibrator)
+    check_output(output, SUFFIXES, calibrator)
     names = onnx.export(load_calibrator(calibrator), output, n_classes=n_classes, dtype=dtype)
     _print_graph(names, output, as_json)
 
@@ -48,8 +49,9 @@ def attach(
     """Append a calibrator to an ONNX model."""
     from calibrant import onnx
     from calibrant.io import load_calibrator
+    from calibrant.onnx._files import SUFFIXES
 
-    check_not_same(output, model, calibrator)
+    check_output(output, SUFFIXES, model, calibrator)
     names = onnx.attach(model, load_calibrator(calibrator), output, logits_output)
     _print_graph(names, output, as_json)
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._extras import need
+from calibrant._sealed import START, sealed, unsealed
 
 FORMAT = "calibrant-meter-2"
 
 Arrays = Mapping[str, NDArray[Any]]
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
-_START = '{"sha256": "'
 _DTYPES = {"counts": np.int64, "sums": np.float64}
 
 
@@ -30,15 +30,14 @@ def to_json(document: Mapping[str, Any], arrays: Arrays) -> str:
         {"format": FORMAT, **document, **{name: arrays[name].tolist() for name in _DTYPES}},
         allow_nan=False,
     )
-    return _before(_digest(body)) + body[1:]
+    return sealed(body)
 
 
 def from_json(text: str) -> State:
     """The document and arrays of ``to_json``; any other text is refused."""
     text = text.strip()
-    body = "{" + text[len(_before("0" * 64)) :]
-    # The digest is that of the text itself: one that reads the same was changed, too.
-    if text != _before(_digest(body)) + body[1:]:
+    body = unsealed(text)
+    if body is None:
         raise ValueError(_what_is_wrong(text))
     document = _known(json.loads(body))
     return document, {name: _from_list(document.pop(name, ()), name) for name in _DTYPES}
@@ -46,7 +45,7 @@ def from_json(text: str) -> State:
 
 def _what_is_wrong(text: str) -> str:
     """Why a text is not that of a meter."""
-    if not text.startswith(_START):
+    if not text.startswith(START):
         try:
             _known(json.loads(text))
         except json.JSONDecodeError as error:
@@ -59,11 +58,6 @@ def _what_is_wrong(text: str) -> str:
 def _from_list(values: Any, name: str) -> NDArray[Any]:
     """The numbers as they were written: whole ones stay whole, and are checked as such."""
     return np.asarray(values) if values else np.zeros(0, _DTYPES[name])
-
-
-def _before(digest: str) -> str:
-    """How the text begins; the rest is the body without its brace."""
-    return f'{_START}{digest}", '
 
 
 # --- Arrow ------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._files import check_output
 from calibrant.calibrators import Calibrator
 from calibrant.onnx._builder import OLDEST_OPSET, GraphBuilder, need_onnx
-from calibrant.onnx._files import output_info, write
+from calibrant.onnx._files import SUFFIXES, data_file, output_info, write
 from calibrant.onnx._graph import GraphNames, GraphSource, emit, graph_source
 
 FLOATS = ("float32", "float16", "float64")
@@ -37,7 +38,8 @@ def attach(
     calibrator : Calibrator
         A fitted calibrator of any method.
     out_path : path-like
-        The file to write; it appears whole or not at all.
+        The file to write, whose name ends in ``.onnx``; it appears whole or not at all. Where the
+        model keeps weights outside, they go to ``out_path.data``.
     logits_output : str, optional
         The tensor with the logits (.., classes): an output of the model or any tensor inside it,
         such as the input of its own softmax. It may be left out where the model has one output.
@@ -50,12 +52,14 @@ def attach(
     Raises
     ------
     ValueError
-        Where the file is no ONNX model, the tensor is not there, or the number of classes does
-        not fit.
+        Where the file is no ONNX model, the tensor is not there, the number of classes does not
+        fit, or the name of the file to write ends otherwise.
     TypeError
         Where the tensor is no array of floats, or ``calibrator`` no calibrator of calibrant.
     FileNotFoundError
         Where there is no such model.
+    OSError
+        Where the file cannot be written, or a folder, a device, a FIFO or a socket is in its place.
 
     Examples
     --------
@@ -70,7 +74,9 @@ def attach(
     ('logits', ('probabilities', 'confidence', 'temperature'))
     """
     onnx = need_onnx()
+    check_output(out_path, SUFFIXES)
     model = _load(model_path)
+    _check_not_its_weights(model, Path(model_path), Path(out_path))
     imports = _default_opset(model)
     if imports.version < OLDEST_OPSET:
         converter = need_onnx("onnx.version_converter")
@@ -89,10 +95,10 @@ def attach(
     model.graph.output.extend(_declared(names, logits))
     lowest = onnx.helper.find_min_ir_version_for(list(model.opset_import))
     model.ir_version = max(model.ir_version, lowest)
-    external = _external(model)
+    external = _external_files(model, Path(model_path))
     if external:
         _load_weights(model, Path(model_path))
-    write(model, out_path, external)
+    write(model, out_path, bool(external))
     return names
 
 
@@ -208,6 +214,21 @@ def _declared(names: GraphNames, logits: _Logits) -> list[Any]:
     ]
 
 
-def _external(model: Any) -> bool:
+def _external_files(model: Any, path: Path) -> set[str]:
+    """The files beside a model in which some of its weights lie."""
     external = need_onnx("onnx").TensorProto.EXTERNAL
-    return any(tensor.data_location == external for tensor in model.graph.initializer)
+    return {
+        os.path.realpath(path.parent / entry.value)
+        for tensor in model.graph.initializer
+        if tensor.data_location == external
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+
+
+def _check_not_its_weights(model: Any, path: Path, out_path: Path) -> None:
+    """Refuse an output whose weights would take the place of another model's."""
+    data = data_file(out_path)
+    is_same = os.path.realpath(path) == os.path.realpath(out_path)
+    if os.fspath(data) in _external_files(model, path) and not is_same:
+        raise ValueError(f"the output's weights would replace those of {path}, {data}: rename it")

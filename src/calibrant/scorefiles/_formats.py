@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from calibrant._files import check_suffix
 from calibrant.scorefiles._contents import Arrays, Source
 from calibrant.scorefiles._csv_files import open_csv, write_csv
 from calibrant.scorefiles._numpy_files import open_npy, open_npz, write_npy, write_npz
@@ -19,8 +19,6 @@ from calibrant.scorefiles._tensor_files import (
     write_safetensors,
     write_torch,
 )
-
-FilePath = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -44,10 +42,10 @@ _FORMATS = {
 }
 
 
+SUFFIXES = tuple(_FORMATS)
+
+
 def format_of(path: Path) -> Format:
     """The format that a file's name asks for."""
-    try:
-        return _FORMATS[path.suffix.lower()]
-    except KeyError:
-        rule = f"the file's name must end in one of {', '.join(_FORMATS)}"
-        raise ValueError(f"{rule}, got {os.fspath(path)!r}") from None
+    check_suffix(path, SUFFIXES)
+    return _FORMATS[path.suffix.lower()]

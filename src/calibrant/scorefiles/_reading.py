@@ -12,6 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from calibrant._errors import FileError
+from calibrant._files import FilePath
 from calibrant._types import InputKind
 from calibrant.scorefiles._choosing import (
     choose_labels,
@@ -21,7 +22,7 @@ from calibrant.scorefiles._choosing import (
     refuse_key,
 )
 from calibrant.scorefiles._contents import NAMELESS, Source
-from calibrant.scorefiles._formats import FilePath, Format, format_of
+from calibrant.scorefiles._formats import Format, format_of
 
 
 @dataclass(frozen=True)
