@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow
 from numpy.random import Generator
 from numpy.typing import NDArray
 
@@ -87,12 +88,11 @@ def taken_apart(content: bytes) -> Contents:
 
 def put_together(contents: Contents) -> bytes:
     """The file of such contents, its checksum right."""
-    return with_header(contents, json_text(contents.body))
+    return with_document(contents.arrays, json_text(contents.body))
 
 
-def with_header(contents: Contents, body: str) -> bytes:
+def with_document(arrays: dict[str, NDArray[Any]], body: str) -> bytes:
     """The file of such arrays and of a document that is given as text, its checksum right."""
-    arrays = contents.arrays
     inner = json.dumps({"body": body, "sha256": digest(body, arrays)})
     header: dict[str, Any] = {"__metadata__": {"calibrant": inner}}
     parts, begin = [], 0
@@ -114,6 +114,35 @@ def digest(body: str, arrays: dict[str, NDArray[Any]]) -> str:
         result.update(f"\0{name}\0{array.dtype.str}\0{array.shape}\0".encode())
         result.update(np.ascontiguousarray(array).tobytes())
     return result.hexdigest()
+
+
+def meter_text(contents: Contents) -> bytes:
+    """A meter as JSON text: first the checksum of the rest, then the rest."""
+    arrays = {name: array.tolist() for name, array in contents.arrays.items()}
+    body = json_text({**_meter_settings(contents), **arrays})
+    checksum = hashlib.sha256(body.encode()).hexdigest()
+    return f'{{"sha256": "{checksum}", {body[1:]}'.encode()
+
+
+def meter_table(contents: Contents) -> bytes:
+    """A meter as the bytes of an Arrow table of one row."""
+    body = json_text(_meter_settings(contents))
+    vectors = {name: array.ravel() for name, array in sorted(contents.arrays.items())}
+    checksum = hashlib.sha256(body.encode())
+    for name, vector in vectors.items():
+        checksum.update(f"\0{name}\0{vector.shape}\0".encode() + vector.tobytes())
+    columns = {name: pyarrow.array([vector]) for name, vector in vectors.items()}
+    texts = {"settings": [body], "sha256": [checksum.hexdigest()]}
+    sink = pyarrow.BufferOutputStream()
+    table = pyarrow.table({**texts, **columns})
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _meter_settings(contents: Contents) -> dict[str, Any]:
+    rest = {key: value for key, value in contents.body.items() if key not in ("kind", "version")}
+    return {"format": "calibrant-meter-2", **rest}
 
 
 def json_text(value: Any) -> str:
@@ -199,7 +228,8 @@ def _chosen(rng: Generator, body: dict[str, Any], leaf: bool) -> Place:
         part = body
     found = list(places(part))
     values = [place for place in found if not isinstance(place[0][place[1]], dict | list)]
-    return (values if leaf and values else found)[rng.integers(len(values if leaf and values else found))]
+    chosen = values if leaf and values else found
+    return chosen[rng.integers(len(chosen))]
 
 
 def change_value(rng: Generator, contents: Contents) -> str:
@@ -348,6 +378,7 @@ ARRAY_CHANGES: tuple[tuple[str, ArrayChange], ...] = (
     ("times a power of ten", _scaled),
     ("plus a number", _shifted),
     ("entries in another order", _mixed),
+    ("rows in another order", lambda rng, array: rng.permutation(array)),
     ("negative", lambda rng, array: -array if array.dtype != bool else ~array),
     ("sorted", lambda rng, array: np.sort(array, axis=None).reshape(array.shape)),
     ("another type", _retyped),

@@ -18,7 +18,8 @@ def loads(text: str) -> Any:
         value = json.loads(text, parse_constant=_no_number, object_pairs_hook=_distinct)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    _check_depth(value)
+    if text.count("[") + text.count("{") > MOST_NESTED:  # else it cannot be too deep
+        _check_depth(value)
     return value
 
 
@@ -37,15 +38,14 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_depth(value: Any) -> None:
-    level, depth = [value], 0
-    while level:
-        if depth > MOST_NESTED:
-            raise ValueError(_TOO_DEEP)
-        level = [inner for outer in level for inner in _inside(outer)]
-        depth += 1
-
-
-def _inside(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MOST_NESTED):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return
+    raise ValueError(_TOO_DEEP)
