@@ -87,7 +87,7 @@ def test_round_trip_is_exact(name, tmp_path):
             np.testing.assert_array_equal(one, other)
 
 
-@given(temperature=st.floats(1e-300, 1e300, allow_subnormal=False))
+@given(temperature=st.floats(1e-37, 1e37))
 @settings(max_examples=30)
 def test_every_bit_of_a_temperature_survives(tmp_path_factory, temperature):
     path = tmp_path_factory.mktemp("t") / "ts.safetensors"
@@ -370,14 +370,14 @@ def test_a_forged_file_is_read_like_any_other(tmp_path):
         ({"parameters": {"temper": 1}}, "does not fit a calibrator: .*temper"),
         ({"parameters": None}, "does not fit a calibrator"),
         ({"input": "scores"}, "input must be .*logits.* or .*probs"),
-        ({"n_classes": "three"}, "n_classes must be a whole number or None"),
+        ({"n_classes": "three"}, "n_classes must be a whole number up to"),
         ({"fit_info": {}}, "does not fit a calibrator"),
         (ts_formula(kind="oracle"), "there is no part 'oracle' in this calibrant"),
         (ts_formula(version=2), "constant-temperature has version 2, this calibrant reads 1"),
         (ts_formula(version="1"), "does not fit a calibrator"),
         (ts_formula(values={}), r"has the fields \['value'\], got \[\]"),
-        (ts_formula(values={"value": {"value": -1.0}}), "value must be a finite number above 0"),
-        (ts_formula(values={"value": {"value": 0.0}}), "value must be a finite number above 0"),
+        (ts_formula(values={"value": {"value": -1.0}}), "value must be a number from 1e-37"),
+        (ts_formula(values={"value": {"value": 0.0}}), "value must be a number from 1e-37"),
         (ts_formula(values={"value": {"value": "1.5"}}), "value must be a number"),
         (ts_formula(values={"value": {"array": "missing"}}), "there is no array 'missing'"),
         ({"formula": None}, "a part must have a kind, a version and values"),
@@ -422,15 +422,15 @@ def test_a_profile_without_its_settings(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d, a: a.update(peak=a["peak"][:-1]), "must be numbers of shape"),
+        (lambda d, a: a.update(peak=a["peak"][:-1]), "peak of a profile must be float64 of shape|label_gap of a profile must be float32 of"),
         (lambda d, a: a.update({"rows.gaps": a["rows.gaps"][:-1]}), "gaps of a profile must be"),
-        (lambda d, a: a["label_gap"].__setitem__(0, np.nan), "label_gap of a profile must not be"),
+        (lambda d, a: a["label_gap"].__setitem__(0, np.nan), "label_gap of a profile must be finite"),
         (lambda d, a: a["label_gap"].__setitem__(0, 1.0), "not above 0"),
         (lambda d, a: a["weight"].__setitem__(0, -1.0), "sample_weight must be finite"),
         (lambda d, a: a["peak"].__setitem__(0, -np.inf), "peak of a profile must be finite"),
-        (lambda d, a: d.update(n_classes=0), "at least two classes"),
+        (lambda d, a: d.update(n_classes=0), "n_classes must be a whole number from 2"),
         (lambda d, a: d.update(input="scores"), "input must be"),
-        (lambda d, a: d.update(scale=-1.0), "scale must be positive"),
+        (lambda d, a: d.update(scale=-1.0), "scale must be a number from"),
     ],
 )
 def test_crafted_profiles_are_refused(change, message, tmp_path):

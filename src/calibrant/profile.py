@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from reprlib import repr as shown
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -35,7 +36,6 @@ from calibrant._arrays import (
     without_ignored,
 )
 from calibrant._partition import (
-    NODES,
     GapRows,
     NodeRows,
     Psi,
@@ -45,6 +45,7 @@ from calibrant._partition import (
     tabulate,
     tabulate_tile,
 )
+from calibrant._profile_checks import check_arrays, check_rows, check_settings
 from calibrant._progress import reporter
 from calibrant._rows import log_odds, top_k
 from calibrant._threads import available_cores
@@ -642,43 +643,19 @@ class TemperatureProfile:
         ValueError, TypeError, KeyError
             Where something is missing or breaks an invariant.
         """
-        result = cls(top_k=document["top_k"], scale=document["scale"])
-        result.n_classes, result.input = document["n_classes"], document["input"]
+        n_classes, top_k, scale = (document[name] for name in ("n_classes", "top_k", "scale"))
+        check_settings(n_classes, top_k, scale)
+        result = cls(top_k=top_k, scale=scale)
+        result.n_classes, result.input = n_classes, document["input"]
         if result.input not in get_args(InputKind):
-            raise ValueError(f'input must be "logits" or "probs", got {result.input!r}')
+            raise ValueError(f'input must be "logits" or "probs", got {shown(result.input)}')
         kind = {"nodes": NodeRows, "gaps": GapRows}[document["rows"]]
+        check_arrays(kind, arrays, n_classes, min(top_k, n_classes))
         rows = kind(*(arrays[f"rows.{field.name}"] for field in fields(kind)))
         block = _Block(rows, arrays["peak"], arrays["label_gap"], arrays["weight"])
-        _check_block(block, result.n_classes, min(result.top_k, result.n_classes))
+        check_rows(rows, block.peak, block.label_gap, block.weight, n_classes, scale)
         result._blocks = [block]
         return result
-
-
-def _check_block(block: _Block, n_classes: Any, k: int) -> None:
-    """Refuse a summary whose parts cannot be those of so many classes."""
-    count = len(block.peak)
-    if isinstance(n_classes, bool) or not isinstance(n_classes, int) or n_classes < 2 or not count:
-        raise ValueError(f"a profile has rows and at least two classes, got {count}, {n_classes!r}")
-    shapes: dict[str, tuple[int, ...]] = {"peak": (count,), "label_gap": (count,)}
-    shapes["weight"] = (count,)
-    if isinstance(block.rows, NodeRows):
-        shapes |= {"nodes": (count, NODES, 3), "top": (count, k)}
-        shapes |= dict.fromkeys(("finite", "ties", "mean"), (count,))
-    else:
-        shapes["gaps"] = (n_classes, count)
-    parts = vars(block.rows) | {name: getattr(block, name) for name in list(shapes)[:3]}
-    for name, shape in shapes.items():
-        values = parts[name]
-        if values.shape != shape or values.dtype.kind not in "fi":
-            got = f"{values.dtype} of shape {values.shape}"
-            raise ValueError(f"{name} of a profile must be numbers of shape {shape}, got {got}")
-        if np.isnan(values).any() or np.isposinf(values).any():
-            raise ValueError(f"{name} of a profile must not be NaN or inf")
-    if not np.isfinite(block.label_gap).all() or (block.label_gap > 0.0).any():
-        raise ValueError("label_gap of a profile must be finite and not above 0")
-    if not np.isfinite(block.peak).all():
-        raise ValueError("peak of a profile must be finite")
-    as_weights(block.weight, count)
 
 
 @dataclass

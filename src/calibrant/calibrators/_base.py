@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant._array_ops import NUMPY, ops_of
 from calibrant._arrays import (
     DEVICE_TILE_ELEMENTS,
+    TILE_ELEMENTS,
     as_labels,
     as_scores,
     as_weights,
@@ -43,6 +44,7 @@ from calibrant.calibrators._best_temperature import scaled_profile
 from calibrant.formulas import Formula, LogitMap, TemperatureFormula
 from calibrant.profile import TemperatureProfile
 
+USUAL_WIDTH = 64  # numbers per logit that a tile has room for; for more of them it is smaller
 Fitted = tuple[Formula, FitInfo]  # what a method's fit gives
 TileFunction = Callable[[Array, Ops], Array]
 
@@ -258,15 +260,16 @@ class Calibrator(BaseEstimator, ABC):
         scores = as_scores(scores, self.input_)
         rows, classes = scores.shape
         formula.check_classes(classes)
+        room = min(max(1, formula.widest // USUAL_WIDTH), TILE_ELEMENTS)
         if not (formula.host_only or on_host(scores)):
             ops = ops_of(scores)
-            tiles = row_tiles(scores, DEVICE_TILE_ELEMENTS)
+            tiles = row_tiles(scores, DEVICE_TILE_ELEMENTS // room)
             parts = [
                 function(as_logits(scores[tile], self.input_, tile.start), ops) for tile in tiles
             ]
             return array_namespace(scores).concat(parts, axis=0)
         host = scores if is_numpy_array(scores) else to_numpy(scores)
-        tiles = row_tiles(scores)
+        tiles = row_tiles(scores, TILE_ELEMENTS // room)
 
         def computed(tile: slice) -> Array:
             logits = as_logits(host[tile], self.input_, tile.start)

@@ -9,12 +9,10 @@ from typing import ClassVar, final
 import numpy as np
 
 from calibrant._ops import Ops
-from calibrant._parts import checked_number
+from calibrant._parts import LARGEST, checked_number
 from calibrant._rows import log_sigmoid
 from calibrant._types import Array
 from calibrant.formulas._base import LogitMap
-
-LARGEST = 1e30  # coefficients beyond it could leave the range of floats
 
 
 class TwoClassMap(LogitMap, ABC):
@@ -71,7 +69,8 @@ class TwoClassMap(LogitMap, ABC):
         return ops.where(masked, -np.inf, scores)
 
     def _halves(self, score: Array, ops: Ops) -> Array:
-        half = 0.5 * self.log_odds(score, ops)
+        # beyond, a difference of float64 logits may be infinite
+        half = 0.5 * self.log_odds(ops.clip(score, -LARGEST, LARGEST), ops)
         return ops.concat([-half, half])
 
 
@@ -103,8 +102,8 @@ class LinearOdds(TwoClassMap):
     intercept: float
 
     def __post_init__(self) -> None:
-        checked_number(self, "slope", -LARGEST, LARGEST)
-        checked_number(self, "intercept", -LARGEST, LARGEST)
+        checked_number(self, "slope")
+        checked_number(self, "intercept")
 
     def log_odds(self, score: Array, ops: Ops) -> Array:
         slope, intercept = ops.constant(self.slope, score), ops.constant(self.intercept, score)
@@ -117,8 +116,10 @@ class BetaOdds(TwoClassMap):
 
     Parameters
     ----------
-    a, b, c : float
-        The coefficients.
+    a, b : float
+        The slopes, at least 0.
+    c : float
+        The intercept.
 
     Notes
     -----
@@ -139,8 +140,9 @@ class BetaOdds(TwoClassMap):
     c: float
 
     def __post_init__(self) -> None:
-        for name in ("a", "b", "c"):
-            checked_number(self, name, -LARGEST, LARGEST)
+        checked_number(self, "a", 0.0)
+        checked_number(self, "b", 0.0)
+        checked_number(self, "c")
 
     def log_odds(self, score: Array, ops: Ops) -> Array:
         a, b, c = (ops.constant(value, score) for value in (self.a, self.b, self.c))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from reprlib import repr as shown
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant import _json
 from calibrant._extras import need
 from calibrant._sealed import START, sealed, unsealed
 
@@ -39,7 +41,7 @@ def from_json(text: str) -> State:
     body = unsealed(text)
     if body is None:
         raise ValueError(_what_is_wrong(text))
-    document = _known(json.loads(body))
+    document = _known(_json.loads(body))
     return document, {name: _from_list(document.pop(name, ()), name) for name in _DTYPES}
 
 
@@ -47,9 +49,11 @@ def _what_is_wrong(text: str) -> str:
     """Why a text is not that of a meter."""
     if not text.startswith(START):
         try:
-            _known(json.loads(text))
-        except json.JSONDecodeError as error:
+            document = _json.loads(text)
+        except ValueError as error:
             return f"a meter must be JSON text, got {text[:40]!r}: {error}"
+        try:
+            _known(document)
         except ValueError as error:
             return str(error)
     return _CHANGED
@@ -90,7 +94,7 @@ def _arrow_row(table: Any, row: int) -> State:
     arrays = {name: _as_array(table[name][row], name) for name in _DTYPES}
     if not isinstance(body, str) or written != _digest(body, arrays):
         raise ValueError(_CHANGED)
-    return _known(json.loads(body)), arrays
+    return _known(_json.loads(body)), arrays
 
 
 def _as_array(cell: Any, name: str) -> NDArray[Any]:
@@ -109,7 +113,7 @@ _CHANGED = "this meter was changed after it was written: its SHA-256 does not ma
 def _known(document: Any) -> dict[str, Any]:
     found = document.get("format") if isinstance(document, dict) else None
     if found != FORMAT:
-        raise ValueError(f"a meter must have the format {FORMAT!r}, got {found!r}")
+        raise ValueError(f"a meter must have the format {FORMAT!r}, got {shown(found)}")
     return {name: value for name, value in document.items() if name != "format"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import repr as shown
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -63,7 +64,7 @@ class CalibrationMeter:
     ) -> None:
         equal_width_edges(n_bins)  # refuses what is no number of bins
         if input not in get_args(InputKind):
-            raise ValueError(f'input must be "logits" or "probs", got {input!r}')
+            raise ValueError(f'input must be "logits" or "probs", got {shown(input)}')
         check_row_rule(row_sums)
         self.n_bins = int(n_bins)
         self.input: InputKind = input
@@ -220,10 +221,12 @@ class CalibrationMeter:
         """
         for name in (*_SETTINGS, "n_classes", "scores"):
             if name not in document:
-                raise ValueError(f"the state of a meter must have {name!r}, got {list(document)}")
+                raise ValueError(f"the state of a meter must have {name!r}, got {shown(list(document))}")
         for name in ("counts", "sums"):
             if name not in arrays:
-                raise ValueError(f"the state of a meter must have {name!r}, got {list(arrays)}")
+                raise ValueError(f"the state of a meter must have {name!r}, got {shown(list(arrays))}")
+            if arrays[name].ndim != 1:
+                raise ValueError(f"{name} of a meter must be a vector, got {arrays[name].shape}")
         _check_types(document)
         meter = cls(**{name: document[name] for name in _SETTINGS})
         n_classes, scores = document["n_classes"], tuple(document["scores"])
@@ -339,12 +342,12 @@ def _check_types(document: Mapping[str, Any]) -> None:
     """Refuse settings of the wrong kind, which a damaged file may hold."""
     n_bins, n_classes, scores = (document[name] for name in ("n_bins", "n_classes", "scores"))
     if type(n_bins) is not int:
-        raise ValueError(f"n_bins must be a whole number, got {n_bins!r}")
+        raise ValueError(f"n_bins must be a whole number, got {shown(n_bins)}")
     if type(document["classwise"]) is not bool:
-        raise ValueError(f"classwise must be true or false, got {document['classwise']!r}")
+        raise ValueError(f"classwise must be true or false, got {shown(document['classwise'])}")
     if n_classes is not None and (type(n_classes) is not int or n_classes < 2):
-        raise ValueError(f"n_classes must be a whole number from 2 on, or none, got {n_classes!r}")
+        raise ValueError(f"n_classes must be a whole number from 2 on, or none, got {shown(n_classes)}")
     if not isinstance(scores, list | tuple) or not all(isinstance(name, str) for name in scores):
-        raise ValueError(f"scores must be a list of names, got {scores!r}")
+        raise ValueError(f"scores must be a list of names, got {shown(scores)}")
     if len(set(scores)) < len(scores):
-        raise ValueError(f"scores must be different names, got {scores!r}")
+        raise ValueError(f"scores must be different names, got {shown(scores)}")
