@@ -13,19 +13,23 @@ from calibrant.formulas import TemperatureFormula
 from calibrant.torch._base import CalibratorModule, TemperatureModule
 
 
-def to_module(calibrator: Calibrator) -> CalibratorModule:
+def to_module(calibrator: Calibrator, class_axis: int | None = None) -> CalibratorModule:
     """Turn a fitted calibrator into a PyTorch module.
 
     Parameters
     ----------
     calibrator : Calibrator
         A fitted calibrator of any method.
+    class_axis : int, optional
+        The dimension of the classes: 1 for the scores (batch, classes, height, width) of a
+        segmentation model. None is the last one.
 
     Returns
     -------
     CalibratorModule
         Scores (.., classes) in, probabilities of the same shape out. ``log_proba`` gives the
         logarithms and, where the method has one, ``temperature`` the temperature of each row.
+        The number of classes must be that of the fit.
 
     Raises
     ------
@@ -41,11 +45,13 @@ def to_module(calibrator: Calibrator) -> CalibratorModule:
     >>> module = to_module(ts)
     >>> round(module.temperature(torch.zeros(1, 2)).item(), 2)
     12.37
+    >>> to_module(ts, class_axis=1)(torch.zeros(1, 2, 16, 16)).shape
+    torch.Size([1, 2, 16, 16])
     """
     check_is_calibrator(calibrator)
-    formula = calibrator.formula_
+    formula, name = calibrator.formula_, type(calibrator).__name__
     kind = TemperatureModule if isinstance(formula, TemperatureFormula) else CalibratorModule
-    return kind(formula, calibrator.input_, type(calibrator).__name__)
+    return kind(formula, calibrator.input_, name, calibrator.n_classes_, class_axis)
 
 
 class CalibratedModule(nn.Module):
