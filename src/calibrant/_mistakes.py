@@ -58,9 +58,11 @@ def warn_if_probabilities(scores: Array, fitted: bool = False) -> None:
 
 def look_like_probabilities(scores: Array) -> bool:
     """Whether some rows are distributions, or many scores of a binary model all lie in (0, 1)."""
-    if is_numpy_array(scores) and scores.size:  # most logits are told from their two ends
+    if is_numpy_array(scores) and scores.size:  # most logits are told from a few numbers
         first, last = scores.item(0), scores.item(-1)
         if not (0.0 <= first <= 1.0 and 0.0 <= last <= 1.0):
+            return False
+        if first != 0.0 and not abs(scores[0].sum(dtype=np.float64) - 1.0) < SUM_TOLERANCE:
             return False
     rows, classes = scores.shape
     values = _taken(scores, _some(rows, FEW)).astype(np.float64)
@@ -106,9 +108,11 @@ def refuse_label_column(scores: Array, labels: Labels) -> None:
 class Association:
     """How much labels have to do with scores, beside what labels in random order would show.
 
-    Let p be the softmax of a row's scores, y its label and f the shares of the classes among the
-    labels. In random order the labels give p_y the mean p . f; were p right, its mean would be
-    p . p. Sums over rows add up over batches of them.
+    Let p be the probabilities of a row, q their mean over the rows, y the row's label and f the
+    shares of the classes among the labels. The agreement is the sum of p_y - p . f. Labels in
+    random order give it the mean 0 and, as every sum of such a form, the variance of (p - q)_y
+    with y drawn from f, summed over the rows. Were p right, its mean would be the sum of
+    p . (p - q). All numbers add up over batches of rows.
 
     Parameters
     ----------
@@ -117,27 +121,19 @@ class Association:
     agreement : float
         The sum of p_y - p . f.
     variance : float
-        Its variance for labels in random order.
+        That of the agreement for labels in random order.
     claimed : float
-        The sum of p . p - p . f: what the agreement would be, were p right.
+        What the agreement would be on average, were p right.
+    poor_variance : float
+        That of the agreement for a poor model: one label in four is drawn from p, the others from
+        f.
     """
 
     rows: int = 0
     agreement: float = 0.0
     variance: float = 0.0
     claimed: float = 0.0
-
-    @classmethod
-    def of(cls, probs: Floats, labels: Labels, share: Floats) -> Association:
-        """Of probabilities (rows, classes), their labels and the shares f."""
-        expected = probs @ share
-        squares = probs * probs
-        return cls(
-            len(labels),
-            float((probs[np.arange(len(labels)), labels] - expected).sum()),
-            float(np.maximum(squares @ share - expected**2, 0.0).sum()),
-            float((squares.sum(axis=1) - expected).sum()),
-        )
+    poor_variance: float = 0.0
 
     def __add__(self, other: Association) -> Association:
         return Association(
@@ -145,6 +141,7 @@ class Association:
             self.agreement + other.agreement,
             self.variance + other.variance,
             self.claimed + other.claimed,
+            self.poor_variance + other.poor_variance,
         )
 
     @property
@@ -154,16 +151,20 @@ class Association:
 
     @property
     def looks_absent(self) -> bool:
-        """Whether labels in random order would look like this, and those of a worse model not.
+        """Whether labels in random order would look like this, and those of a poor model not.
 
-        That is: the agreement is not significant, and even at the upper end of its noise it is
-        less than a quarter of what the scores claim. A model that is weak and says so claims
-        little; one that claims four times too much agrees with its labels all the same.
+        The agreement is not significant, and four standard deviations below what it would be if
+        one label in four were as the scores say. A weak model that says so claims little, and one
+        that claims four times too much still agrees with its labels: neither looks like this.
         """
-        noise = self.variance**0.5
-        return self.agreement < 3.0 * noise and self.agreement + 4.0 * noise < self.claimed / 4.0
+        if self.claimed < 1e-6 * self.rows:  # all rows say the same, but for rounding
+            return False
+        by_chance, if_poor = self.variance**0.5, self.poor_variance**0.5
+        significant = self.agreement >= 3.0 * by_chance
+        return not significant and self.agreement + 4.0 * if_poor < POOR * self.claimed
 
 
+POOR = 0.25  # the share of labels that a poor model knows
 FIRST_ROWS, MOST_ROWS, MOST_ELEMENTS = 256, 8192, 2**21
 
 
@@ -185,15 +186,31 @@ def _of_rows(
     scores: Array, labels: Labels, places: NDArray[np.int64], kind: InputKind
 ) -> Association:
     """That of some rows, a tile at a time."""
-    classes = scores.shape[1]
-    share = np.bincount(labels[places], minlength=classes) / len(places)
+    classes, rows = scores.shape[1], len(places)
+    share = np.bincount(labels[places], minlength=classes) / rows
+    total, sums = np.zeros(classes), np.zeros(4)
     step = max(1, TILE_ELEMENTS // classes)
-    tiles = (places[start : start + step] for start in range(0, len(places), step))
-    parts = (
-        Association.of(_probabilities(_taken(scores, tile), kind), labels[tile], share)
-        for tile in tiles
-    )
-    return sum(parts, Association())
+    for tile in (places[start : start + step] for start in range(0, rows, step)):
+        p = _probabilities(_taken(scores, tile), kind)
+        square = p * p
+        by_chance, if_right = p @ share, square.sum(axis=1)  # the means of p_y
+        square_by_chance, square_if_right = square @ share, (square * p).sum(axis=1)
+        mean = POOR * if_right + (1.0 - POOR) * by_chance
+        mean_square = POOR * square_if_right + (1.0 - POOR) * square_by_chance
+        parts = (
+            p[np.arange(len(tile)), labels[tile]] - by_chance,
+            square_by_chance - by_chance**2,
+            if_right,
+            mean_square - mean**2,
+        )
+        total += p.sum(axis=0)
+        sums += [part.sum() for part in parts]
+    q = total / rows
+    agreement, variance, claimed, poor_variance = sums
+    variance -= rows * (q * q @ share - (q @ share) ** 2)
+    claimed -= rows * (q @ q)
+    variance, poor_variance = max(variance, 0.0), max(poor_variance, 0.0)  # rounding
+    return Association(rows, *map(float, (agreement, variance, claimed, poor_variance)))
 
 
 def _probabilities(rows: NDArray[Any], kind: InputKind) -> Floats:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from calibrant._arrays import class_axis_of
 from calibrant._curves import Curves
+from calibrant._mistakes import warn_if_probabilities
 from calibrant._parts import map_fields
 from calibrant._rows import log_odds
 from calibrant._types import InputKind
@@ -64,6 +65,7 @@ class CalibratorModule(nn.Module):
         self.method, self.input, self.class_axis = method, kind, class_axis
         self.n_classes = formula.n_classes if n_classes is None else n_classes
         self._fewest = formula.fewest_classes
+        self._unseen = kind == "logits"  # what kind of scores come has not been looked at
         self._formula = cast("Formula", map_fields(formula, self._kept))
 
     def forward(self, scores: Tensor) -> Tensor:
@@ -136,6 +138,8 @@ class CalibratorModule(nn.Module):
                 "classes"
             )
         scores = _moved(scores, axis, -1)
+        if self._unseen and not torch.compiler.is_compiling():
+            self._look_at(scores)
         if not scores.dtype.is_floating_point:
             scores = scores.double()
         elif scores.dtype not in (torch.float32, torch.float64):
@@ -143,6 +147,18 @@ class CalibratorModule(nn.Module):
         if self.input == "probs":
             scores = cast("Tensor", log_odds(scores, self._ops))
         return scores, axis
+
+    def _look_at(self, scores: Tensor) -> None:
+        """Warn of probabilities, once, where their values can be read without waiting."""
+        if torch.jit.is_tracing() or scores.device.type != "cpu" or not scores.numel():
+            return
+        self._unseen = False
+        rows = scores.detach()
+        rows = rows[None] if rows.ndim == 1 else rows[(0,) * (rows.ndim - 2)]
+        try:
+            warn_if_probabilities(rows.numpy(), fitted=True)
+        except (RuntimeError, TypeError):  # inside a transform such as vmap there are no values
+            return
 
     # --- the formula's numbers as buffers ---
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from calibrant._errors import warn
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
 from calibrant.formulas import TemperatureFormula
@@ -72,6 +73,11 @@ class CalibratedModule(nn.Module):
     TypeError
         Where ``calibrator`` is neither.
 
+    Warns
+    -----
+    CalibrationWarning
+        Where the calibrator reads logits and the model is a sequence that ends in a softmax.
+
     Examples
     --------
     >>> import calibrant, torch
@@ -91,6 +97,11 @@ class CalibratedModule(nn.Module):
         self.model = model
         if not isinstance(calibrator, CalibratorModule):
             calibrator = to_module(calibrator)
+        if calibrator.input == "logits" and logits is None and _ends_in_softmax(model):
+            warn(
+                "the calibrator reads logits, but the model ends in a softmax: leave that out, as "
+                'in model[:-1], or fit with input="probs"'
+            )
         self.calibrator = calibrator
         self.logits = logits_of if logits is None else logits
 
@@ -110,6 +121,13 @@ class CalibratedModule(nn.Module):
             The probabilities.
         """
         return self.calibrator(self.logits(self.model(*args, **kwargs)))
+
+
+def _ends_in_softmax(model: nn.Module) -> bool:
+    """Whether that is plain to see: a sequence tells what comes last."""
+    while isinstance(model, nn.Sequential) and len(model):
+        model = model[-1]
+    return isinstance(model, nn.Softmax | nn.Softmax2d)
 
 
 def logits_of(output: Any) -> Tensor:
