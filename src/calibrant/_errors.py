@@ -38,18 +38,18 @@ def noted() -> Iterator[list[str]]:
 def warn(message: str) -> None:
     """Warn, pointing at the line outside this package that led here.
 
-    Python shows a warning once for every line it points at: were that a line of ours, the second
-    fit of a program would be silent.
+    Python shows a warning once for every line it points at: were that a line of ours, or one of
+    PyTorch's by which it calls our modules, the second fit of a program would be silent.
     """
     notes = _notes.get()
     if notes is not None:
         notes.append(message)
         return
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, CalibrationWarning, stacklevel=level)
 
 
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] == "calibrant"
+def _is_inside(module: str) -> bool:
+    return module.partition(".")[0] in ("calibrant", "torch")

@@ -179,9 +179,15 @@ def compare(
     True
     """
     fitted = accepted(val_scores, val_labels, val_weight, input, ignore_index)
-    judged = accepted(test_scores, test_labels, test_weight, input, ignore_index)
+    n_classes = fitted[0].shape[1]
+    judged = accepted(test_scores, test_labels, test_weight, input, ignore_index, n_classes)
+    if judged[0].shape[1] != n_classes:
+        raise ValueError(
+            "validation and test scores must have the same classes, got "
+            f"{n_classes} and {judged[0].shape[1]}"
+        )
     chosen = metrics_named(metrics, weighted=test_weight is not None)
-    names = _methods_named(methods, fitted[0].shape[1])
+    names = _methods_named(methods, n_classes)
     results = []
     with reporter("comparing", progress) as report:
         for done, name in enumerate(names):

@@ -32,8 +32,14 @@ from calibrant._arrays import (
     row_max,
     row_tiles,
     to_numpy,
-    warn_if_probabilities,
     without_ignored,
+)
+from calibrant._mistakes import (
+    MOST_ROWS,
+    Association,
+    association,
+    refuse_label_column,
+    warn_if_probabilities,
 )
 from calibrant._partition import (
     GapRows,
@@ -126,6 +132,7 @@ class TemperatureProfile:
         self.n_classes = 0
         self.input: InputKind = "logits"
         self._blocks: list[_Block] = []
+        self._association = Association()  # of the first rows
 
     # --- building ---
 
@@ -173,14 +180,9 @@ class TemperatureProfile:
         ValueError
             Where logits, labels or weights are refused: the message names the rule and the value.
         """
-        return cls(top_k=top_k, scale=scale).update(
-            logits,
-            labels,
-            sample_weight=sample_weight,
-            ignore_index=ignore_index,
-            n_jobs=n_jobs,
-            progress=progress,
-        )
+        profile = cls(top_k=top_k, scale=scale)
+        rows = without_ignored(logits, labels, sample_weight, ignore_index)
+        return profile._add(*rows, "logits", n_jobs, progress)
 
     @classmethod
     def from_probs(
@@ -226,15 +228,9 @@ class TemperatureProfile:
         ValueError
             Where logits, labels or weights are refused: the message names the rule and the value.
         """
-        return cls(top_k=top_k, scale=scale).update(
-            probs,
-            labels,
-            sample_weight=sample_weight,
-            input="probs",
-            ignore_index=ignore_index,
-            n_jobs=n_jobs,
-            progress=progress,
-        )
+        profile = cls(top_k=top_k, scale=scale)
+        rows = without_ignored(probs, labels, sample_weight, ignore_index)
+        return profile._add(*rows, "probs", n_jobs, progress)
 
     def update(
         self,
@@ -247,7 +243,9 @@ class TemperatureProfile:
         n_jobs: int | None = None,
         progress: Progress = False,
     ) -> Self:
-        """Add rows. Where that fails or is interrupted, the profile stays as it was.
+        """Add rows; a batch without any changes nothing.
+
+        Where it fails or is interrupted, the profile stays as it was.
 
         The array is read once, a block of rows at a time; it may be memory-mapped or on a GPU.
 
@@ -286,27 +284,51 @@ class TemperatureProfile:
         >>> len(profile)
         2
         """
-        scores, labels, sample_weight = without_ignored(scores, labels, sample_weight, ignore_index)
-        scores = as_scores(scores, input)
+        rows = without_ignored(scores, labels, sample_weight, ignore_index, may_be_empty=True)
+        return self._add(*rows, input, n_jobs, progress, may_be_empty=True)
+
+    def _add(
+        self,
+        scores: Any,
+        labels: Any,
+        sample_weight: Any,
+        kind: InputKind,
+        n_jobs: int | None = None,
+        progress: Progress = False,
+        *,
+        may_be_empty: bool = False,
+    ) -> Self:
+        """Check rows and add their summary."""
+        expected = self.n_classes if self._blocks else None
+        scores = as_scores(scores, kind, expected, may_be_empty=may_be_empty)
         rows, classes = scores.shape
-        if self._blocks and self.n_classes != classes:
+        if expected not in (None, classes):
             raise ValueError(f"the profile has {self.n_classes} classes, got rows with {classes}")
-        if self._blocks and self.input != input:
-            raise ValueError(f"the profile is made of {self.input}, got rows of {input}")
+        if self._blocks and self.input != kind:
+            raise ValueError(f"the profile is made of {self.input}, got rows of {kind}")
         target = as_labels(labels, rows, classes)
         weight = as_weights(sample_weight, rows)
-        if input == "logits":
+        if rows == 0:
+            return self
+        if kind == "logits":
             warn_if_probabilities(scores)
-        builder = _Builder(scores, target, input, min(self.top_k, classes), self.scale)
+            refuse_label_column(scores, target)
+        builder = _Builder(scores, target, kind, min(self.top_k, classes), self.scale)
         with reporter("building the profile", progress) as report:
             parts = builder.run(n_jobs, report)
         peak = np.concatenate([part.peak for part in parts])
         label_gap = np.concatenate([part.label_gap for part in parts])
         block = _Block(joined([part.rows for part in parts]), peak, label_gap, weight)
+        seen = self._association
+        if seen.rows < MOST_ROWS:
+            seen += association(scores, target, weight, kind)
         if self._blocks:
+            self._association = seen
             self._blocks.append(block)
         else:  # all at once, so that an interrupt leaves nothing half done
-            self.__dict__.update(n_classes=classes, input=input, _blocks=[block])
+            self.__dict__.update(
+                n_classes=classes, input=kind, _association=seen, _blocks=[block]
+            )
         return self
 
     @classmethod
@@ -346,6 +368,7 @@ class TemperatureProfile:
         result = cls(top_k=parts[0].top_k, scale=parts[0].scale)
         result.n_classes, result.input = parts[0].n_classes, parts[0].input
         result._blocks = [block for part in parts for block in part._blocks]
+        result._association = sum((part._association for part in parts), Association())
         return result
 
     def take(self, index: Any) -> Self:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
@@ -53,9 +54,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier, optional
-        The classifier; None is ``LogisticRegression(max_iter=1000)``. A fitted one is wrapped in
-        scikit-learn's ``FrozenEstimator``: it stays as it is, all rows given to ``fit`` calibrate
-        it (they must not be its training rows), and ``cv`` and ``ensemble`` do not matter.
+        The classifier; None is ``LogisticRegression(max_iter=1000)``. As everywhere in
+        scikit-learn it is cloned and the clones are fitted, even where it is fitted already; a
+        warning tells so. To keep a fitted one as it is, wrap it yourself in scikit-learn's
+        ``FrozenEstimator``: then all rows given to ``fit`` calibrate it (they must not be its
+        training rows), and ``cv`` and ``ensemble`` do not matter.
     method : str or Calibrator, default "pts"
         The calibrator: its acronym (``"pts"``, ``"ts"``, ``"ets"``, ..: the keys of
         ``calibrant.calibrators.REGISTRY``) or an unfitted one that reads logits, which is cloned.
@@ -164,6 +167,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             method that is for two.
         TypeError
             Where the classifier has no method to take scores from.
+
+        Warns
+        -----
+        CalibrationWarning
+            Where the classifier is fitted already and not frozen: it is fitted anew.
         """
         self._check_parameters()
         check_classification_targets(y)
@@ -179,6 +187,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if isinstance(estimator, FrozenEstimator):
             pairs = self._fit_frozen(estimator, rows, reader)
         else:
+            if _is_fitted(estimator):
+                warn(
+                    f"this {type(estimator).__name__} is fitted already: clones of it are fitted "
+                    "anew. To calibrate it as it is, give FrozenEstimator(estimator), from "
+                    "sklearn.frozen; to fit it anew, clone(estimator)"
+                )
             cv = check_cv(self.cv, labels, classifier=True)
             splits = list(cv.split(X, labels, **split_params))
             fit_folds = self._fit_ensemble if self.ensemble else self._fit_pooled
@@ -670,6 +684,17 @@ def _classes(estimator: Any, labels: NDArray[Any]) -> NDArray[Any]:
         check_is_fitted(estimator)
         return np.asarray(estimator.classes_)
     return np.unique(labels)
+
+
+def _is_fitted(estimator: Any) -> bool:
+    """Whether a classifier that must be fitted is."""
+    if not get_tags(estimator).requires_fit:
+        return False
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
 
 
 def _positions(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:

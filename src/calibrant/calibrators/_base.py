@@ -31,11 +31,16 @@ from calibrant._arrays import (
     row_max,
     row_tiles,
     to_numpy,
-    warn_if_probabilities,
     without_ignored,
 )
 from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
+from calibrant._mistakes import (
+    association,
+    refuse_label_column,
+    warn_if_probabilities,
+    warn_if_unrelated,
+)
 from calibrant._ops import Ops
 from calibrant._rows import log_odds
 from calibrant._threads import available_cores, one_blas_thread
@@ -165,6 +170,11 @@ class Calibrator(BaseEstimator, ABC):
         ValueError
             Where scores are NaN, +inf or, with ``input="probs"``, no distribution, or where the
             number of classes is not that of the fit.
+
+        Warns
+        -----
+        CalibrationWarning
+            Where what is given as logits looks like probabilities.
         """
         return self._map_rows(logits, self._formula().probabilities)
 
@@ -251,15 +261,30 @@ class Calibrator(BaseEstimator, ABC):
         return self.formula_
 
     @final
+    def _check_classes(self, classes: int) -> None:
+        """Refuse another number of classes than that of the fit, even where a formula could do."""
+        formula = self._formula()
+        if self.n_classes_ in (None, classes) or formula.n_classes is not None:
+            formula.check_classes(classes)
+            return
+        raise ValueError(
+            f"fitted with {self.n_classes_} classes, got {classes}. A class that cannot be chosen "
+            "keeps its column, with the logit -inf (the probability 0); where other classes are "
+            "meant indeed, formula_(logits) takes any number of them"
+        )
+
+    @final
     def _map_rows(self, scores: Any, function: TileFunction, per_row: bool = False) -> Array:
         """Apply a function of logits tile by tile: on threads in main memory, else on the device.
 
         ``per_row``: it gives one number per row, not one per class.
         """
         formula = self._formula()
-        scores = as_scores(scores, self.input_)
+        scores = as_scores(scores, self.input_, self.n_classes_, may_be_empty=True)
         rows, classes = scores.shape
-        formula.check_classes(classes)
+        self._check_classes(classes)
+        if self.input_ == "logits":
+            warn_if_probabilities(scores, fitted=True)
         room = min(max(1, formula.widest // USUAL_WIDTH), TILE_ELEMENTS)
         if not (formula.host_only or on_host(scores)):
             ops = ops_of(scores)
@@ -394,6 +419,7 @@ class LogitCalibrator(Calibrator, ABC):
             raise TypeError("fit needs labels")
         self._check_parameters()
         data = self._entered(*without_ignored(logits, labels, sample_weight, ignore_index))
+        warn_if_unrelated(association(data.logits, data.labels, None, "logits"))
         formula, info = self._fit_logits(data)
         info = replace(info, seconds=time.perf_counter() - started)
         return self._keep(formula, info, data.n_classes)
@@ -406,6 +432,7 @@ class LogitCalibrator(Calibrator, ABC):
         weight = as_weights(sample_weight, rows)
         if self.input == "logits":
             warn_if_probabilities(scores)
+            refuse_label_column(scores, target)
         values = as_logits(to_numpy(scores), self.input).astype(np.float64)
         check_label_logits(values[np.arange(rows), target], target, kind=self.input)
         if self.two_classes_only and classes != 2:
@@ -502,6 +529,7 @@ class ProfileCalibrator(Calibrator, ABC):
                 raise TypeError("fit needs labels, unless it is given a TemperatureProfile")
             scores = without_ignored(logits, labels, sample_weight, ignore_index)
             profile = self._profile(*scores)
+        warn_if_unrelated(profile._association)
         formula, info = self._fit_profile(profile)
         info = replace(info, seconds=time.perf_counter() - started)
         return self._keep(formula, info, profile.n_classes)

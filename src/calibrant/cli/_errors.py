@@ -114,6 +114,7 @@ def _show_warning(
 # --- from arguments to flags ------------------------------------------------------------------
 
 _FLAGS = {
+    "class_axis": "--class-axis",
     "ignore_index": "--ignore-index",
     "input": "--input",
     "labels_key": "--labels-key",

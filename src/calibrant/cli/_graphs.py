@@ -44,6 +44,9 @@ def attach(
     logits_output: Annotated[
         str | None, typer.Option(metavar="NAME", help="The model's output that holds the scores.")
     ] = None,
+    class_axis: Annotated[
+        int | None, typer.Option(help="Its axis of the classes; left out: the last one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Append a calibrator to an ONNX model."""
@@ -52,7 +55,8 @@ def attach(
     from calibrant.onnx._files import SUFFIXES
 
     check_output(output, SUFFIXES, model, calibrator)
-    names = onnx.attach(model, load_calibrator(calibrator), output, logits_output)
+    method = load_calibrator(calibrator)
+    names = onnx.attach(model, method, output, logits_output, class_axis)
     _print_graph(names, output, as_json)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calibrant._arrays import as_labels, as_weights, as_working_float, row_tiles
 from calibrant._binning import equal_width_edges
+from calibrant._mistakes import warn_if_probabilities
 from calibrant._types import Array, Floats, InputKind, RowRule
 from calibrant.metrics import _meter_files as files
 from calibrant.metrics._labelled import (
@@ -82,7 +83,7 @@ class CalibrationMeter:
         *,
         ignore_index: int | None = None,
     ) -> Self:
-        """Add rows. A refused array leaves the meter as it was.
+        """Add rows. A refused array, or one without rows, leaves the meter as it was.
 
         Parameters
         ----------
@@ -105,12 +106,17 @@ class CalibrationMeter:
         ValueError
             Where an array is refused: the message names the rule, the value and the row.
         """
+        expected = None if self._state is None else self._state.layout.n_classes
         array, labels, sample_weight = accepted(
-            scores, labels, sample_weight, self.input, ignore_index
+            scores, labels, sample_weight, self.input, ignore_index, expected, may_be_empty=True
         )
         n_rows, n_classes = array.shape
         target, weight = as_labels(labels, n_rows, n_classes), as_weights(sample_weight, n_rows)
         added = self._fresh(n_classes)
+        if n_rows == 0:
+            return self
+        if self.input == "logits":
+            warn_if_probabilities(array)
         for tile in row_tiles(array, _TILE):
             probs, log_true = self._probabilities(array[tile], target[tile], tile.start)
             weighted = sample_weight is not None

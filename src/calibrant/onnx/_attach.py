@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._arrays import class_axis_of
 from calibrant._files import check_output
 from calibrant.calibrators import Calibrator
+from calibrant.calibrators._base import check_is_calibrator
 from calibrant.onnx._builder import OLDEST_OPSET, GraphBuilder, need_onnx
 from calibrant.onnx._files import SUFFIXES, data_file, output_info, write
-from calibrant.onnx._graph import GraphNames, GraphSource, emit, graph_source
+from calibrant.onnx._graph import GraphNames, GraphSource, Layout, emit, graph_source
+from calibrant.onnx._kinds import check_kind
 
 FLOATS = ("float32", "float16", "float64")
 
@@ -24,6 +27,7 @@ def attach(
     calibrator: Calibrator,
     out_path: str | os.PathLike[str],
     logits_output: str | None = None,
+    class_axis: int | None = None,
 ) -> GraphNames:
     """Append a fitted calibrator to an ONNX model.
 
@@ -43,6 +47,9 @@ def attach(
     logits_output : str, optional
         The tensor with the logits (.., classes): an output of the model or any tensor inside it,
         such as the input of its own softmax. It may be left out where the model has one output.
+    class_axis : int, optional
+        The axis of the classes: 1 for the tensor (batch, classes, height, width) of a segmentation
+        model. None is the last one.
 
     Returns
     -------
@@ -53,7 +60,8 @@ def attach(
     ------
     ValueError
         Where the file is no ONNX model, the tensor is not there, the number of classes does not
-        fit, or the name of the file to write ends otherwise.
+        fit, the tensor holds probabilities and the calibrator reads logits, or the reverse, or the
+        name of the file to write ends otherwise.
     TypeError
         Where the tensor is no array of floats, or ``calibrator`` no calibrator of calibrant.
     FileNotFoundError
@@ -84,15 +92,17 @@ def attach(
         imports = _default_opset(model)
     shapes = need_onnx("onnx.shape_inference").infer_shapes(model)
     logits = _logits(shapes.graph, logits_output)
-    classes = logits.shape[-1] if logits.shape else None
-    source = graph_source(calibrator, classes if isinstance(classes, int) else None)
+    check_is_calibrator(calibrator)
+    check_kind(model.graph, logits.name, calibrator.input_)
+    layout = _layout(logits, calibrator, class_axis)
+    source = graph_source(calibrator, _known_size(logits, layout.class_axis))
     taken = set(_names(model.graph))
     names = _free_names(source, logits.name, taken)
-    graph = GraphBuilder(imports.version, _free_prefix(taken))
-    emit(graph, source, logits.dtype, names)
+    graph = GraphBuilder(imports.version, _free_prefix(taken), layout.rank)
+    emit(graph, source, logits.dtype, names, layout)
     model.graph.node.extend(graph.nodes)
     model.graph.initializer.extend(graph.initializers)
-    model.graph.output.extend(_declared(names, logits))
+    model.graph.output.extend(_declared(names, logits, layout.class_axis))
     lowest = onnx.helper.find_min_ir_version_for(list(model.opset_import))
     model.ir_version = max(model.ir_version, lowest)
     external = _external_files(model, Path(model_path))
@@ -170,6 +180,25 @@ def _typed(info: Any) -> _Logits:
     return _Logits(info.name, kind, [_size(size) for size in tensor.shape.dim])
 
 
+def _layout(logits: _Logits, calibrator: Calibrator, class_axis: int | None) -> Layout:
+    """Where the tensor has its classes; a shape that cannot be that of the fit is refused."""
+    n_classes = calibrator.n_classes_ or calibrator.formula_.n_classes
+    if logits.shape is not None:
+        axis = class_axis_of(logits.shape, n_classes, class_axis)
+        return Layout(len(logits.shape), axis)
+    if class_axis not in (None, -1):
+        raise ValueError(
+            f"class_axis={class_axis} needs a tensor whose number of dimensions is known, and that "
+            f"of {logits.name!r} cannot be inferred from the model"
+        )
+    return Layout(None)
+
+
+def _known_size(logits: _Logits, axis: int) -> int | None:
+    size = logits.shape[axis] if logits.shape else None
+    return size if isinstance(size, int) else None
+
+
 def _size(dimension: Any) -> int | str | None:
     if dimension.HasField("dim_value"):
         return int(dimension.dim_value)
@@ -206,8 +235,10 @@ def _free_names(source: GraphSource, logits: str, taken: set[str]) -> GraphNames
     )
 
 
-def _declared(names: GraphNames, logits: _Logits) -> list[Any]:
-    rows = None if logits.shape is None else logits.shape[:-1]
+def _declared(names: GraphNames, logits: _Logits, class_axis: int) -> list[Any]:
+    rows = None if logits.shape is None else list(logits.shape)
+    if rows is not None:
+        del rows[class_axis]
     return [
         output_info(name, logits.element_type, logits.shape if place == 0 else rows)
         for place, name in enumerate(names.outputs)
