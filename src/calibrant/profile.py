@@ -326,9 +326,7 @@ class TemperatureProfile:
             self._association = seen
             self._blocks.append(block)
         else:  # all at once, so that an interrupt leaves nothing half done
-            self.__dict__.update(
-                n_classes=classes, input=kind, _association=seen, _blocks=[block]
-            )
+            self.__dict__.update(n_classes=classes, input=kind, _association=seen, _blocks=[block])
         return self
 
     @classmethod

@@ -24,6 +24,7 @@ FINEST = 1e-6  # the narrowest table, relative to its place: its ends differ in 
 FARTHEST = 1e12  # logits beyond it count as this: a quadrature of them stays finite in float32
 MOST_NODES = 2048  # of a quadrature: it takes a pass over the logits for each
 
+
 @dataclass(frozen=True, eq=False)
 class IncreasingTable(LogitMap):
     """One increasing function m of all logits, given by a table: softmax(m(z)).
