@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any, Self, get_args
 
@@ -52,6 +53,8 @@ from calibrant._types import Array, Floats, InputKind, Progress, Report
 
 EXACT_CLASSES = 64  # up to here the gaps themselves are the smaller and exact summary
 DEFAULT_TOP_K = 10
+DEEPEST_GAP = -3e38  # of a finite logit: almost float32's largest
+DEEPEST_LABEL_GAP = -1e15  # losses beyond it, whose products would leave float32, all count as this
 
 
 @dataclass(frozen=True)
@@ -722,10 +725,19 @@ class _Builder:
         xp = array_namespace(tile)
         peak = row_max(tile)[:, None]
         check_peaks(tile, peak[:, 0], rows.start)
-        gaps = xp.astype((tile - peak) / self.scale, xp.float32, copy=False)
+        gaps = self._gaps(tile, peak, xp)
         label_gap = self._label_gap(gaps, rows)
         summary = self._gap_rows(gaps) if self.exact else self._node_rows(gaps, xp)
         return _Part(summary, to_numpy(peak[:, 0]).astype(np.float64), label_gap)
+
+    def _gaps(self, tile: Array, peak: Array, xp: Any) -> Array:
+        """(z - max z) / scale in float32: only those of masked classes are infinite."""
+        if self.host:
+            with suppress(FloatingPointError), np.errstate(over="raise"):
+                return ((tile - peak) / self.scale).astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):
+            gaps = xp.astype((tile - peak) / self.scale, xp.float32)
+        return xp.where(tile == -np.inf, gaps, xp.clip(gaps, min=DEEPEST_GAP))
 
     def _label_gap(self, gaps: Array, rows: slice) -> NDArray[np.float32]:
         labels = self.labels[rows]
@@ -733,7 +745,7 @@ class _Builder:
         index = xp.asarray(labels[:, None], device=gaps.device)
         label_gap = to_numpy(xp.take_along_axis(gaps, index, axis=1)[:, 0])
         check_label_logits(label_gap, labels, rows.start, self.kind)
-        return label_gap
+        return np.maximum(label_gap, np.float32(DEEPEST_LABEL_GAP))
 
     def _gap_rows(self, gaps: Array) -> GapRows:
         return GapRows(np.ascontiguousarray(np.sort(to_numpy(gaps), axis=1)[:, ::-1].T))

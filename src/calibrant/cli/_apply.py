@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from calibrant.cli._echo import say
 from calibrant.cli._inputs import check_not_same, read_for
 from calibrant.cli._json import print_json
 from calibrant.cli._options import AsJson, CalibratorFile, Input, Output, ScoresFile, ScoresKey
@@ -45,4 +46,4 @@ def apply(
     if as_json:
         print_json({"n_rows": rows, "n_classes": classes, "arrays": names, "file": str(output)})
     else:
-        typer.echo(f"wrote {', '.join(names)} of {rows} rows, {classes} classes to {output}")
+        say(f"wrote {', '.join(names)} of {rows} rows, {classes} classes to {output}")

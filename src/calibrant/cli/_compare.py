@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibrant.cli._echo import say
 from calibrant.cli._errors import in_flags
 from calibrant.cli._inputs import check_same_kind
 from calibrant.cli._json import print_json
@@ -93,7 +94,7 @@ def compare(
     print_table(comparison_table(title, results))
     for result in results:
         for note in result.notes:
-            typer.echo(f"{result.method}: {in_flags(note, context.command)}")
+            say(f"{result.method}: {in_flags(note, context.command)}")
 
 
 def _document(result: MethodResult) -> dict[str, Any]:

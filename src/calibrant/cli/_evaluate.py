@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibrant.cli._echo import say
 from calibrant.cli._inputs import read_for
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
@@ -148,7 +149,8 @@ def _print_evaluations(
         return
     if len(evaluations) > 1:
         print_table(metric_table(f"{file.name}: {full.n_rows:,} rows", judged, n_bins))
-    typer.echo(f"{file.name if subject == 'scores' else subject}: {full}")
+    first, *rest = str(full).splitlines()
+    say(f"{file.name if subject == 'scores' else subject}: {first}", *rest)
 
 
 # --- many files -------------------------------------------------------------------------------

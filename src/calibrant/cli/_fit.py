@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibrant.cli._echo import say
 from calibrant.cli._errors import in_flags
 from calibrant.cli._inputs import check_not_same
 from calibrant.cli._json import print_json
@@ -92,14 +93,14 @@ def _summary(method: str, calibrator: Calibrator, rows: int, output: Path) -> di
 
 def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typer.Context) -> None:
     info = calibrator.fit_info_
-    typer.echo(f"method  {summary['method']} ({summary['class']})")
-    typer.echo(
+    say(f"method  {summary['method']} ({summary['class']})")
+    say(
         f"data    {summary['n_rows']} rows, {summary['n_classes']} classes, {summary['input']}"
     )
     if info.before is not None and info.after is not None:
         name = f"{info.loss} " if info.loss else ""
-        typer.echo(f"loss    {name}{info.before:.5f} -> {info.after:.5f} on these rows")
+        say(f"loss    {name}{info.before:.5f} -> {info.after:.5f} on these rows")
     if not info.converged:
-        typer.echo(f"note    not converged: {in_flags(info.message, context.command)}")
-    typer.echo(f"time    {info.seconds:.2f} s")
-    typer.echo(f"file    {summary['file']}")
+        say(f"note    not converged: {in_flags(info.message, context.command)}")
+    say(f"time    {info.seconds:.2f} s")
+    say(f"file    {summary['file']}")

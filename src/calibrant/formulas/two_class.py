@@ -15,6 +15,7 @@ from calibrant._types import Array
 from calibrant.formulas._base import LogitMap
 
 LARGEST = 1e30  # coefficients beyond it could leave the range of floats
+LARGEST_LOGIT = 1e270  # larger ones count as this: times a coefficient they are still numbers
 
 
 class TwoClassMap(LogitMap, ABC):
@@ -63,16 +64,22 @@ class TwoClassMap(LogitMap, ABC):
         wide = ops.cast(logits, "float64")
         masked = ops.is_masked(wide)
         if not ops.any(masked):
-            return self._halves(wide[..., 1:2] - wide[..., 0:1], ops)
+            return self._halves(_difference(wide, ops), ops)
         alone = ops.max(ops.cast(masked, wide)) > 0.5  # one of both is masked
         safe = ops.where(masked, 0.0, wide)
-        score = ops.where(alone, 0.0, safe[..., 1:2] - safe[..., 0:1])
+        score = ops.where(alone, 0.0, _difference(safe, ops))
         scores = ops.where(alone, 0.0, self._halves(score, ops))
         return ops.where(masked, -np.inf, scores)
 
     def _halves(self, score: Array, ops: Ops) -> Array:
         half = 0.5 * self.log_odds(score, ops)
         return ops.concat([-half, half])
+
+
+def _difference(logits: Array, ops: Ops) -> Array:
+    """z_1 - z_0 of finite logits, finite."""
+    bounded = ops.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
+    return bounded[..., 1:2] - bounded[..., 0:1]
 
 
 @dataclass(frozen=True, eq=False)

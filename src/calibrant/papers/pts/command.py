@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from calibrant._errors import printable
+
 if TYPE_CHECKING:
     from calibrant.papers.pts.reproduction import Reproduction
     from calibrant.papers.pts.runner import Report
@@ -165,7 +167,7 @@ def make_logits(
         "split_seed": split_seed,
         "device": device,
         "command": shlex.join(["calibrant", *sys.argv[1:]]),
-        "tell": lambda line: typer.echo(line, err=True),
+        "tell": lambda line: typer.echo(printable(line), err=True),
     }
     if dataset == "imagenet":
         card = making.imagenet_to_file(data, network, out, truth=truth, batch=batch, **shared)
@@ -181,7 +183,8 @@ def make_logits(
             **shared,
         )
     typer.echo(making.summary(card))
-    typer.echo(f"wrote {out / card['name']}.npz; next: calibrant reproduce --logits {out}")
+    file = out / f"{card['name']}.npz"
+    typer.echo(printable(f"wrote {file}; next: calibrant reproduce --logits {out}"))
 
 
 @contextmanager
@@ -219,4 +222,5 @@ def _print_summary(made: Reproduction) -> None:
     for verdict in made.verdicts:
         both = " / ".join(verdict.verdicts.values())
         typer.echo(f"  {both:<32} {verdict.claim}")
-    typer.echo(f"wrote {made.page}, index.md, tables.json, rows.csv and figures beside it")
+    rest = "index.md, tables.json, rows.csv and figures beside it"
+    typer.echo(printable(f"wrote {made.page}, {rest}"))
