@@ -7,7 +7,7 @@ import warnings
 
 
 def printable(text: str) -> str:
-    """Text for one line of a terminal: whatever could steer it is written as an escape.
+    r"""Text for one line of a terminal: whatever could steer it is written as an escape.
 
     Names in files, and of files, are other people's text. Control characters, marks that change the
     direction of writing, separators of lines and halves of surrogate pairs become what Python's

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from calibrant._types import Floats
 
-
 MOST_ROWS = 2.0**53  # the last number up to which a float64 counts one by one
 
 

@@ -54,7 +54,6 @@ from calibrant._types import Array, Floats, InputKind, Progress, Report
 EXACT_CLASSES = 64  # up to here the gaps themselves are the smaller and exact summary
 DEFAULT_TOP_K = 10
 DEEPEST_GAP = -3e38  # of a finite logit: almost float32's largest
-DEEPEST_LABEL_GAP = -1e15  # losses beyond it, whose products would leave float32, all count as this
 
 
 @dataclass(frozen=True)
@@ -745,7 +744,7 @@ class _Builder:
         index = xp.asarray(labels[:, None], device=gaps.device)
         label_gap = to_numpy(xp.take_along_axis(gaps, index, axis=1)[:, 0])
         check_label_logits(label_gap, labels, rows.start, self.kind)
-        return np.maximum(label_gap, np.float32(DEEPEST_LABEL_GAP))
+        return label_gap
 
     def _gap_rows(self, gaps: Array) -> GapRows:
         return GapRows(np.ascontiguousarray(np.sort(to_numpy(gaps), axis=1)[:, ::-1].T))

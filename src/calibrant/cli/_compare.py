@@ -16,6 +16,7 @@ from calibrant.cli._options import (
     IgnoreIndex,
     Input,
     LabelsKey,
+    MaxSize,
     NBins,
     ScoresKey,
     WeightsKey,
@@ -57,10 +58,12 @@ def compare(
     labels_key: LabelsKey = None,
     weights_key: WeightsKey = None,
     ignore_index: IgnoreIndex = None,
+    max_size: MaxSize = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit all methods on validation scores and compare them on test scores."""
     from calibrant import comparison
+    from calibrant._memory import parse_size
     from calibrant.scorefiles import read_scores
 
     reading: dict[str, Any] = {
@@ -68,6 +71,7 @@ def compare(
         "scores_key": scores_key,
         "labels_key": labels_key,
         "weights_key": weights_key,
+        "max_size": parse_size(max_size),
     }
     with working("reading"):
         fitted = read_scores(val, labels_path=val_labels, **reading)

@@ -30,6 +30,7 @@ from calibrant._arrays import (
     to_numpy,
     without_ignored,
 )
+from calibrant._memory import require_memory
 from calibrant._rows import log_softmax
 from calibrant._types import Array, Floats, InputKind, Labels, RowRule
 from calibrant._weights import weighted_mean
@@ -122,6 +123,11 @@ def labelled(
     weighted = sample_weight is not None
     if input == "probs":
         return Labelled(array, target, weight, weighted)
+    require_memory(
+        array.dtype.itemsize * n_rows * n_classes,
+        f"the softmax of {n_rows:,} rows and {n_classes:,} classes",
+        "CalibrationMeter takes the rows in parts, `calibrant evaluate` several files",
+    )
     probs, log_true = from_logits(array, target)
     return Labelled(probs, target, weight, weighted, log_true)
 

@@ -101,6 +101,13 @@ def reproduce(
     labels_key: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the labels in added files.")
     ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="The most memory that the arrays of one file may take, such as 4GB.",
+        ),
+    ] = None,
     sets: Annotated[
         str | None, typer.Option(help="Names of sets, separated by commas; left out: all.")
     ] = None,
@@ -117,6 +124,7 @@ def reproduce(
         return
     from dataclasses import replace
 
+    from calibrant._memory import parse_size
     from calibrant.papers.pts import plan
     from calibrant.papers.pts.logit_sets import sources
     from calibrant.papers.pts.reproduction import reproduce as run
@@ -126,7 +134,8 @@ def reproduce(
         scope = replace(scope, seeds=seeds)
     added = [_separated(text) for text in add or ()]
     reading = {"input": kind, "scores_key": scores_key, "labels_key": labels_key}
-    chosen = sources(logits or (), added, sets.split(",") if sets else (), reading)
+    only = sets.split(",") if sets else ()
+    chosen = sources(logits or (), added, only, {**reading, "max_size": parse_size(max_size)})
     with _progress() as report:
         made = run(chosen, out, scope=scope, workers=workers, report=report)
     _print_summary(made)
