@@ -6,7 +6,6 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.random import Generator
 
 import file_crafting as crafting

@@ -21,6 +21,7 @@ TILE_ELEMENTS = 131_072  # large enough that threads do not wait for the interpr
 DEVICE_TILE_ELEMENTS = 16 * 1024 * 1024  # an accelerator wants large tiles
 FEW_CLASSES = 32  # up to here columns are worked through one by one
 FEW_ROWS = 16  # .. but for so few rows the calls cost more than they save
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-50, 1e50  # fourth powers and their sums stay ordinary
 SUM_TOLERANCE = 1e-3  # how far a row of probabilities may be from 1: float16 loses that much
 
 
@@ -399,7 +400,18 @@ def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     _refuse_first(bad, array, "sample_weight must be finite and at least 0")
     if rows and not array.any():
         raise ValueError("sample_weight must not be zero everywhere")
+    extreme = (array > 0.0) & ~((array >= SMALLEST_WEIGHT) & (array <= LARGEST_WEIGHT))
+    span = f"[{SMALLEST_WEIGHT:g}, {LARGEST_WEIGHT:g}]"
+    _refuse_first(extreme, array, f"sample_weight must be 0 or in {span}", _weight_hint)
     return array
+
+
+def _weight_hint(array: NDArray[np.float64]) -> str:
+    """How to bring weights into range."""
+    return (
+        f". Divide them all by the largest, {array.max():g}: of such weights only the ratios "
+        "matter. What is then still too small may as well be 0"
+    )
 
 
 def _refuse_first(

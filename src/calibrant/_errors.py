@@ -1,4 +1,4 @@
-"""The package's own exceptions and warnings."""
+"""The package's own exceptions and warnings, and what their texts may hold."""
 
 from __future__ import annotations
 
@@ -9,8 +9,26 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 
+def printable(text: str) -> str:
+    r"""Text for one line of a terminal: whatever could steer it is written as an escape.
+
+    Names in files, and of files, are other people's text. Control characters, marks that change the
+    direction of writing, separators of lines and halves of surrogate pairs become what Python's
+    ``repr`` would show.
+
+    >>> printable("plain"), printable("a\x1b[31mb"), printable("gpj\u202e.exe")
+    ('plain', 'a\\x1b[31mb', 'gpj\\u202e.exe')
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 class FileError(ValueError):
     """A file that cannot be read as what it should be: truncated, tampered with, or foreign."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class CalibrationWarning(UserWarning):

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._arrays import as_weights
-from calibrant._parts import LARGEST, MOST_CLASSES, SMALLEST, require
 from calibrant._partition import GRID, NODES, GapRows, NodeRows
+from calibrant._parts import LARGEST, MOST_CLASSES, SMALLEST, require
 from calibrant._types import Floats
 
 HEAVIEST = 2.0**53  # a float beyond it does not count rows any more

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from reprlib import repr as shown
 from typing import Any, Self, get_args
@@ -59,6 +60,7 @@ from calibrant._types import Array, Floats, InputKind, Progress, Report
 
 EXACT_CLASSES = 64  # up to here the gaps themselves are the smaller and exact summary
 DEFAULT_TOP_K = 10
+DEEPEST_GAP = -3e38  # of a finite logit: almost float32's largest
 
 
 @dataclass(frozen=True)
@@ -722,10 +724,19 @@ class _Builder:
         xp = array_namespace(tile)
         peak = row_max(tile)[:, None]
         check_peaks(tile, peak[:, 0], rows.start)
-        gaps = xp.astype((tile - peak) / self.scale, xp.float32, copy=False)
+        gaps = self._gaps(tile, peak, xp)
         label_gap = self._label_gap(gaps, rows)
         summary = self._gap_rows(gaps) if self.exact else self._node_rows(gaps, xp)
         return _Part(summary, to_numpy(peak[:, 0]).astype(np.float64), label_gap)
+
+    def _gaps(self, tile: Array, peak: Array, xp: Any) -> Array:
+        """(z - max z) / scale in float32: only those of masked classes are infinite."""
+        if self.host:
+            with suppress(FloatingPointError), np.errstate(over="raise"):
+                return ((tile - peak) / self.scale).astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):
+            gaps = xp.astype((tile - peak) / self.scale, xp.float32)
+        return xp.where(tile == -np.inf, gaps, xp.clip(gaps, min=DEEPEST_GAP))
 
     def _label_gap(self, gaps: Array, rows: slice) -> NDArray[np.float32]:
         labels = self.labels[rows]

@@ -358,7 +358,7 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", trap)
     torch.save({"logits": Trap()}, tmp_path / "x.pt")
     refuse(tmp_path / "x.npz", "holds pickled objects, which are never loaded")
-    refuse(tmp_path / "x.npy", "Python objects in dtype", input="logits")
+    refuse(tmp_path / "x.npy", "holds pickled objects, which are never loaded", input="logits")
     refuse(tmp_path / "x.pt", "holds pickled objects, which are never loaded")
     assert not (tmp_path / "sprung").exists()
 

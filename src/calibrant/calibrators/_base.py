@@ -35,6 +35,7 @@ from calibrant._arrays import (
 )
 from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
+from calibrant._memory import require_memory
 from calibrant._mistakes import (
     association,
     refuse_label_column,
@@ -128,6 +129,10 @@ class Calibrator(BaseEstimator, ABC):
     @abstractmethod
     def _will_keep_arg_max(self) -> bool:
         """Whether the formula of a fit with these parameters keeps the arg max."""
+
+    def _memory_needed(self, rows: int, classes: int) -> int:
+        """The bytes that a fit allocates at the least; 0 where it reads the scores in parts."""
+        return 0
 
     # --- fitting ---
 
@@ -294,6 +299,8 @@ class Calibrator(BaseEstimator, ABC):
             ]
             return array_namespace(scores).concat(parts, axis=0)
         host = scores if is_numpy_array(scores) else to_numpy(scores)
+        if not per_row:
+            require_memory(4 * rows * classes, "the result", "give the rows in parts")
         tiles = row_tiles(scores, TILE_ELEMENTS // room)
 
         def computed(tile: slice) -> Array:
@@ -428,6 +435,11 @@ class LogitCalibrator(Calibrator, ABC):
     def _entered(self, logits: Any, labels: Any, sample_weight: Any) -> LabelledLogits:
         scores = as_scores(logits, self.input)
         rows, classes = scores.shape
+        require_memory(
+            self._memory_needed(rows, classes),
+            f"{type(self).__name__} of {rows:,} rows and {classes:,} classes",
+            self._memory_remedy,
+        )
         target = as_labels(labels, rows, classes)
         weight = as_weights(sample_weight, rows)
         if self.input == "logits":
@@ -441,6 +453,14 @@ class LogitCalibrator(Calibrator, ABC):
         if not used.all():
             values, target, weight = values[used], target[used], weight[used]
         return LabelledLogits(values, target, weight)
+
+    #: What to do where a fit needs too much memory.
+    _memory_remedy: ClassVar[str] = (
+        "ts, ets, pts and the others of the temperature family read the scores in parts"
+    )
+
+    def _memory_needed(self, rows: int, classes: int) -> int:
+        return 2 * 8 * rows * classes  # the logits, and at least one array of their size
 
     @abstractmethod
     def _check_parameters(self) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 import calibrant
-from calibrant._signals import unwind_when_asked_to_end
 from calibrant.cli._apply import apply
 from calibrant.cli._compare import compare
 from calibrant.cli._demo import demo
@@ -100,9 +99,3 @@ app.command(
 )(attach)
 app.command(epilog=_examples("calibrant methods", "calibrant methods --json"))(methods)
 app.add_typer(reproduce_app, name="reproduce")
-
-
-def main() -> None:
-    """Entry point."""
-    unwind_when_asked_to_end()
-    app()

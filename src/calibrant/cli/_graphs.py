@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from calibrant.cli._echo import say
 from calibrant.cli._inputs import check_output
 from calibrant.cli._json import print_json
 from calibrant.cli._options import AsJson, CalibratorFile, Output
@@ -64,4 +65,4 @@ def _print_graph(names: GraphNames, output: Path, as_json: bool) -> None:
     if as_json:
         print_json({"file": str(output), "input": names.input, "outputs": list(names.outputs)})
     else:
-        typer.echo(f"wrote {output}: {names.input} -> {', '.join(names.outputs)}")
+        say(f"wrote {output}: {names.input} -> {', '.join(names.outputs)}")

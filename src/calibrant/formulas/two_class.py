@@ -61,17 +61,22 @@ class TwoClassMap(LogitMap, ABC):
         wide = ops.cast(logits, "float64")
         masked = ops.is_masked(wide)
         if not ops.any(masked):
-            return self._halves(wide[..., 1:2] - wide[..., 0:1], ops)
+            return self._halves(_difference(wide, ops), ops)
         alone = ops.max(ops.cast(masked, wide)) > 0.5  # one of both is masked
         safe = ops.where(masked, 0.0, wide)
-        score = ops.where(alone, 0.0, safe[..., 1:2] - safe[..., 0:1])
+        score = ops.where(alone, 0.0, _difference(safe, ops))
         scores = ops.where(alone, 0.0, self._halves(score, ops))
         return ops.where(masked, -np.inf, scores)
 
     def _halves(self, score: Array, ops: Ops) -> Array:
-        # beyond, a difference of float64 logits may be infinite
-        half = 0.5 * self.log_odds(ops.clip(score, -LARGEST, LARGEST), ops)
+        half = 0.5 * self.log_odds(score, ops)
         return ops.concat([-half, half])
+
+
+def _difference(logits: Array, ops: Ops) -> Array:
+    """z_1 - z_0 of finite logits: finite, also times a coefficient."""
+    bounded = ops.clip(logits, -LARGEST, LARGEST)
+    return bounded[..., 1:2] - bounded[..., 0:1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ from calibrant._arrays import (
     to_numpy,
     without_ignored,
 )
+from calibrant._memory import require_memory
 from calibrant._mistakes import refuse_label_column, warn_if_probabilities
 from calibrant._rows import log_softmax
 from calibrant._types import Array, Floats, InputKind, Labels, RowRule
@@ -125,6 +126,11 @@ def labelled(
         return Labelled(array, target, weight, weighted)
     warn_if_probabilities(array)
     refuse_label_column(array, target)
+    require_memory(
+        array.dtype.itemsize * n_rows * n_classes,
+        f"the softmax of {n_rows:,} rows and {n_classes:,} classes",
+        "CalibrationMeter takes the rows in parts, `calibrant evaluate` several files",
+    )
     probs, log_true = from_logits(array, target)
     return Labelled(probs, target, weight, weighted, log_true)
 

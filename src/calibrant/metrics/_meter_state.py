@@ -21,8 +21,8 @@ Counts = NDArray[np.int64]
 Shapes = dict[str, tuple[int, ...]]
 
 MOST_ROWS = 2**53
-LARGEST_SCORE = 1e40  # beyond the NLL of any float32 logits
 _ROUNDING = 1e-5  # of sums, and of probabilities beyond [0, 1], relative to the weights
+LARGEST_SCORE = 1e100  # of a row: larger ones, whose sums would not be numbers, count as infinite
 _DOWN, _UP = 1.0 - _ROUNDING, 1.0 + _ROUNDING
 
 
@@ -124,7 +124,7 @@ class MeterState:
     def _add_moments(self, data: Labelled) -> None:
         columns = [row_scores(METRICS[name].statistic, data) for name in self.layout.scores]
         scores = np.stack(columns).astype(np.float64)
-        finite = np.isfinite(scores)
+        finite = scores < LARGEST_SCORE
         self.count("infinite")[...] += np.count_nonzero(~finite & (data.weight > 0.0), axis=1)
         scores = np.where(finite, scores, 0.0)
         squares = data.weight**2

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from calibrant._files import check_suffix
+from calibrant._foreign_files import Expansion
 from calibrant.scorefiles._contents import Arrays, Source
 from calibrant.scorefiles._csv_files import open_csv, write_csv
 from calibrant.scorefiles._numpy_files import open_npy, open_npz, write_npy, write_npz
@@ -26,7 +27,7 @@ class Format:
     """A way to read and a way to write a file, and what messages call such a file."""
 
     what: str
-    open: Callable[[Path], AbstractContextManager[Source]]
+    open: Callable[[Path, Expansion], AbstractContextManager[Source]]
     write: Callable[[IO[bytes], Arrays], None]
 
 
