@@ -402,7 +402,8 @@ def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
         raise ValueError("sample_weight must not be zero everywhere")
     extreme = (array > 0.0) & ~((array >= SMALLEST_WEIGHT) & (array <= LARGEST_WEIGHT))
     span = f"[{SMALLEST_WEIGHT:g}, {LARGEST_WEIGHT:g}]"
-    _refuse_first(extreme, array, f"sample_weight must be 0 or in {span}", _weight_hint)
+    if extreme.any():
+        _refuse_first(extreme, array, f"sample_weight must be 0 or in {span}", _weight_hint(array))
     return array
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._parts import LARGEST
 from calibrant._types import Floats
 from calibrant._weights import as_counts, weighted_mean
 from calibrant.calibrators._base import LabelledLogits
-from calibrant.formulas.two_class import LARGEST_LOGIT
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class LogOdds:
     def of(cls, data: LabelledLogits) -> LogOdds:
         """Those of the rows with two finite logits: a masked class says nothing."""
         used = np.isfinite(data.logits).all(axis=1)
-        bounded = np.clip(data.logits[used], -LARGEST_LOGIT, LARGEST_LOGIT)  # as the formulas do
+        bounded = np.clip(data.logits[used], -LARGEST, LARGEST)  # as the formulas do
         score = bounded[:, 1] - bounded[:, 0]
         weight = data.weight[used]
         return cls(score, data.labels[used] == 1, as_counts(weight) if len(weight) else weight)
