@@ -149,9 +149,10 @@ def test_a_read_only_array_is_enough(fitted):
 )
 def test_strided_tensors(view, fitted):
     logits = view(torch.tensor(example(40, 12)[0]))
-    result = fitted["ts"].predict_proba(logits)
-    np.testing.assert_array_equal(result.numpy(), fitted["ts"].predict_proba(logits.numpy()))
     labels = np.zeros(len(logits), int)
+    base = Uncalibrated().fit(logits, labels)
+    result = base.predict_proba(logits)
+    np.testing.assert_array_equal(result.numpy(), base.predict_proba(logits.numpy()))
     one, other = (TemperatureProfile.from_logits(z, labels) for z in (logits, logits.numpy()))
     assert one.nll(1.3) == other.nll(1.3)
 
@@ -175,11 +176,11 @@ def test_memory_mapped_files(tmp_path, fitted):
     assert one.temperature_ == other.temperature_
 
 
-def test_one_dimensional_tensors_are_binary_scores(fitted):
+def test_one_dimensional_tensors_are_binary_scores():
     scores = torch.tensor([-2.0, 0.5, 3.0])
-    result = fitted["ts"].predict_proba(scores)
+    ts = TS().fit(scores, [0, 0, 1])
     pairs = torch.stack([torch.zeros(3), scores], dim=1)
-    np.testing.assert_array_equal(result.numpy(), fitted["ts"].predict_proba(pairs).numpy())
+    np.testing.assert_array_equal(ts.predict_proba(scores).numpy(), ts.predict_proba(pairs).numpy())
 
 
 # --- fits and metrics -------------------------------------------------------------------------

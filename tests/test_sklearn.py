@@ -227,8 +227,8 @@ class OneVsOneWithProbabilities(SVC):
 def test_pairwise_scores_are_not_class_scores(wrap, iris):
     """With three classes there are three pairs: the shape alone does not tell."""
     X, y = iris
-    svc = wrap(SVC(decision_function_shape="ovo")).fit(X, y)
-    for estimator in (svc, FrozenEstimator(svc)):
+    svc = wrap(SVC(decision_function_shape="ovo"))
+    for estimator in (svc, FrozenEstimator(clone(svc).fit(X, y))):
         with pytest.raises(TypeError, match="has no predict_proba"):
             CalibratedClassifier(estimator, "ts", cv=3).fit(X, y)
         with pytest.raises(ValueError, match="pairwise scores"):

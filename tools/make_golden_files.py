@@ -75,14 +75,14 @@ def others(folder: Path) -> None:
     logits, labels = example(CLASSES)
     wide = np.concatenate([logits] * 20, axis=1)
     made = {
-        "gaps.profile": lambda: calibrant.TemperatureProfile.from_logits(logits, labels),
-        "nodes.profile": lambda: calibrant.TemperatureProfile.from_logits(wide, labels),
+        "gaps": lambda: calibrant.TemperatureProfile.from_logits(logits, labels),
+        "nodes": lambda: calibrant.TemperatureProfile.from_logits(wide, labels),
         "meter": lambda: calibrant.CalibrationMeter(n_bins=5).update(
             scores("probs", CLASSES), labels
         ),
     }
     for name, make in made.items():
-        path = folder / f"{name}.file"
+        path = folder / "others" / f"{name}.safetensors"
         if not path.exists():
             calibrant.save(make(), path)
             print(f"wrote {path}")
@@ -90,7 +90,7 @@ def others(folder: Path) -> None:
 
 def main(folder: Path) -> None:
     """Write what is missing."""
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "others").mkdir(parents=True, exist_ok=True)
     answers = folder / "probabilities.npz"
     known = dict(np.load(answers)) if answers.exists() else {}
     for name in (*REGISTRY, *VARIANTS, "chain"):

@@ -7,7 +7,7 @@ they are used, by ``check_peaks``: a NaN or +inf anywhere in a row shows in that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any, get_args
 
@@ -15,26 +15,34 @@ import numpy as np
 from array_api_compat import array_namespace, is_cupy_array, is_numpy_array, is_torch_array
 from numpy.typing import NDArray
 
-from calibrant._errors import warn
 from calibrant._types import Array, InputKind, Labels, RowRule
 
 TILE_ELEMENTS = 131_072  # large enough that threads do not wait for the interpreter
 DEVICE_TILE_ELEMENTS = 16 * 1024 * 1024  # an accelerator wants large tiles
 FEW_CLASSES = 32  # up to here columns are worked through one by one
 FEW_ROWS = 16  # .. but for so few rows the calls cost more than they save
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-50, 1e50  # fourth powers and their sums stay ordinary
 SUM_TOLERANCE = 1e-3  # how far a row of probabilities may be from 1: float16 loses that much
 
 
-def as_scores(scores: Any, name: str = "logits") -> Array:
-    """A real (rows, classes) array with at least one row and two classes; values not looked at.
+def as_scores(
+    scores: Any, name: str = "logits", n_classes: int | None = None, *, may_be_empty: bool = False
+) -> Array:
+    """A real (rows, classes) array with two classes at least; values not looked at.
 
     A 1-D array is that of a binary model: a score s means the logits (0, s), and a probability p
-    of class 1 means the probabilities (1 - p, p).
+    of class 1 means the probabilities (1 - p, p). Where more classes are expected (``n_classes``)
+    it is refused. Without rows there must be leave.
     """
     if name not in get_args(InputKind):
         raise ValueError(f'input must be "logits" or "probs", got {name!r}')
     array = _as_array(scores, name)
     xp = array_namespace(array)
+    if array.ndim == 1 and n_classes not in (None, 2):
+        raise ValueError(
+            f"{name} must have shape (rows, {n_classes}), got the 1-D shape {tuple(array.shape)}: "
+            f"one row alone is {name}.reshape(1, -1)"
+        )
     if array.ndim == 1 and name == "logits":
         array = xp.stack([xp.zeros_like(array), array], axis=1)
     elif array.ndim == 1:
@@ -42,11 +50,46 @@ def as_scores(scores: Any, name: str = "logits") -> Array:
         array = xp.stack([1.0 - array, array], axis=1)
     if array.ndim != 2:
         raise ValueError(_wrong_rank(tuple(array.shape), name))
-    if array.shape[0] == 0:
+    if array.shape[0] == 0 and not may_be_empty:
         raise ValueError(f"{name} must have at least one row, got shape {tuple(array.shape)}")
     if array.shape[1] < 2:
         raise ValueError(f"{name} must have at least two classes, got shape {tuple(array.shape)}")
     return array
+
+
+def class_axis_of(
+    shape: Sequence[Any], n_classes: int | None, class_axis: int | None = None
+) -> int:
+    """Which axis of an array of any rank holds the classes, counted from the end.
+
+    It is the last one unless said otherwise. Sizes may be unknown (anything but integers). What
+    cannot be right is refused, and so is what could as well be meant otherwise: images whose last
+    axis and axis 1 both look like the classes.
+    """
+    rank = len(shape)
+    if class_axis is None and rank in (1, 2, 3) and n_classes in (None, shape[-1]):
+        return -1
+    axis = -1 if class_axis is None else class_axis
+    if not -rank <= axis < rank:
+        raise ValueError(
+            f"class_axis must be an axis of scores of shape {tuple(shape)}, got {axis}"
+        )
+    axis = axis - rank if axis >= 0 else axis
+    size = shape[axis]
+    known = isinstance(size, int)
+    remedy = "where the classes are axis 1, say class_axis=1"
+    if known and n_classes not in (None, size):
+        hint = f": {remedy}" if rank > 2 and shape[1] == n_classes else ""
+        raise ValueError(
+            f"fitted with {n_classes} classes, got {size} along axis {axis} of scores of shape "
+            f"{tuple(shape)}{hint}"
+        )
+    if class_axis is None and rank > (3 if known else 2) and shape[1] == n_classes:
+        raise ValueError(
+            f"both the last axis and axis 1 of scores of shape {tuple(shape)} may be the "
+            f"{n_classes} classes: {remedy}; where they are the last one, class_axis=-1"
+        )
+    return axis
 
 
 def _wrong_rank(shape: tuple[int, ...], name: str) -> str:
@@ -139,10 +182,10 @@ def on_host(array: Array) -> bool:
 
 
 def row_tiles(array: Array, elements: int = TILE_ELEMENTS) -> list[slice]:
-    """Slices of rows that hold about so many elements each."""
+    """Slices of rows that hold about so many elements each; an empty one where there are none."""
     rows, classes = array.shape
     step = max(1, elements // classes)
-    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+    return [slice(start, min(start + step, rows)) for start in range(0, max(rows, 1), step)]
 
 
 # --- values -----------------------------------------------------------------------------------
@@ -181,20 +224,6 @@ def check_label_logits(
             "is 0. Give logits, or clip the probabilities to a small positive number"
         )
     raise ValueError(f"a label must not lie on a masked class: {who}, whose logit is -inf")
-
-
-def warn_if_probabilities(scores: Array) -> None:
-    """Warn when an array given as logits looks like probabilities."""
-    if all(_sums_to_one(scores[rows]) for rows in row_tiles(scores)):
-        warn(
-            "the array given as logits has non-negative rows that sum to 1: it looks like "
-            'probabilities. If it is, say input="probs"'
-        )
-
-
-def _sums_to_one(tile: Array) -> bool:
-    values = to_numpy(tile).astype(np.float64)
-    return bool(values.min() >= 0.0 and np.all(np.abs(values.sum(axis=1) - 1.0) < SUM_TOLERANCE))
 
 
 def check_probabilities(
@@ -259,7 +288,12 @@ def normalize_rows(probs: Array, name: str = "probs") -> Array:
 
 
 def without_ignored(
-    scores: Any, labels: Any, sample_weight: Any, ignore_index: int | None
+    scores: Any,
+    labels: Any,
+    sample_weight: Any,
+    ignore_index: int | None,
+    *,
+    may_be_empty: bool = False,
 ) -> tuple[Any, Any, Any]:
     """The rows whose label is not ``ignore_index`` (PyTorch marks padding with -100)."""
     if ignore_index is None:
@@ -272,7 +306,7 @@ def without_ignored(
     kept = np.flatnonzero(target != ignore_index)
     if kept.size == len(target):
         return scores, labels, sample_weight
-    if kept.size == 0:
+    if kept.size == 0 and not may_be_empty:
         raise ValueError(f"every label is the ignore_index {ignore_index}: no row is left")
     rows = array_namespace(scores).asarray(kept, **place_of(scores))
     weight = None if sample_weight is None else as_weights(sample_weight, len(target))[kept]
@@ -306,23 +340,36 @@ def as_labels(labels: Any, rows: int, classes: int) -> Labels:
     if array.ndim != 1:
         raise ValueError(f"labels must have shape (rows,), got shape {array.shape}")
     if len(array) != rows:
-        raise ValueError(f"labels and scores must have the same rows, got {len(array)} and {rows}")
-    _refuse_first(array != np.floor(array), array, "labels must be whole numbers")
+        hint = _BINARY_HINT if classes == 2 and len(array) == 1 else ""
+        raise ValueError(
+            f"labels and scores must have the same rows, got {len(array)} and {rows}{hint}"
+        )
+    fractional = array != np.floor(array)
+    if fractional.any():
+        hint = ". Leave rows without a label out" if np.isnan(array).any() else ""
+        _refuse_first(fractional, array, "labels must be whole numbers", hint)
     outside = (array < 0) | (array >= classes)
     if outside.any():
-        _refuse_first(outside, array, f"labels must lie in 0..{classes - 1}", _label_hint)
+        rule = f"labels must lie in 0..{classes - 1}"
+        _refuse_first(outside, array, rule, _label_hint(array, classes))
     return array.astype(np.int64)
 
 
-def _label_hint(array: NDArray[Any]) -> str:
+_BINARY_HINT = (
+    ". A 1-D array of scores is that of a binary model, one score per row; one row alone is "
+    "scores.reshape(1, -1)"
+)
+
+
+def _label_hint(array: NDArray[Any], classes: int) -> str:
     """What labels outside the classes probably are, and what to do about it."""
     if array.min() == -100:
         return ". -100 marks rows to be left out: say ignore_index=-100"
     if array.min() == -1 and set(np.unique(array)) == {-1, 1}:
         return ". For the labels -1 and 1 of two classes give (labels + 1) // 2"
-    if array.min() >= 1:
+    if array.min() >= 1 and array.max() == classes:
         return ". If they are 1, 2, .., give labels - 1"
-    return ""
+    return _BINARY_HINT if classes == 2 else ""
 
 
 def _from_one_hot(array: NDArray[Any], classes: int) -> NDArray[np.int64]:
@@ -351,17 +398,29 @@ def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     array = array.astype(np.float64)
     bad = ~(np.isfinite(array) & (array >= 0.0))
     _refuse_first(bad, array, "sample_weight must be finite and at least 0")
-    if not array.any():
+    if rows and not array.any():
         raise ValueError("sample_weight must not be zero everywhere")
+    extreme = (array > 0.0) & ~((array >= SMALLEST_WEIGHT) & (array <= LARGEST_WEIGHT))
+    span = f"[{SMALLEST_WEIGHT:g}, {LARGEST_WEIGHT:g}]"
+    if extreme.any():
+        _refuse_first(extreme, array, f"sample_weight must be 0 or in {span}", _weight_hint(array))
     return array
+
+
+def _weight_hint(array: NDArray[np.float64]) -> str:
+    """How to bring weights into range."""
+    return (
+        f". Divide them all by the largest, {array.max():g}: of such weights only the ratios "
+        "matter. What is then still too small may as well be 0"
+    )
 
 
 def _refuse_first(
     bad: NDArray[np.bool_],
     values: NDArray[Any],
     rule: str,
-    hint: Callable[[NDArray[Any]], str] = lambda _: "",
+    hint: str = "",
 ) -> None:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"{rule}, got {values[row]} at row {row}{hint(values)}")
+        raise ValueError(f"{rule}, got {values[row]} at row {row}{hint}")

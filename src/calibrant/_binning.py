@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from reprlib import repr as shown
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -20,6 +21,7 @@ from calibrant._types import Floats
 Norm = Literal[1, 2, "max"]
 Scheme = Literal["equal-width", "equal-mass"]
 
+MOST_BINS = 10**6
 _CHUNK = 32_768  # rows whose temporaries stay in the processor's cache
 _SLACK = 1e-6  # rounding allowed beyond [0, 1]
 
@@ -84,6 +86,8 @@ def _check_number(n_bins: int) -> None:
     """Refuse what is no number of bins."""
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1, got {n_bins}")
+    if n_bins > MOST_BINS:
+        raise ValueError(f"n_bins must be at most {MOST_BINS}, got {shown(n_bins)}")
 
 
 def bin_index(values: Floats, edges: Floats) -> NDArray[np.intp]:

@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from calibrant._parts import Part, checked_array, require
 from calibrant._types import Floats
 
+STEEPEST = 1e-30  # the shortest step of a line's x: its slope stays finite
+MOST_PADDED = 2**22  # numbers in a table of curves; beyond, no more than so many times what is used
+WASTEFUL = 16
 MANY_EDGES = 64  # from here on a search in every column is faster than a pass per edge
 LARGEST = 1e30  # of the numbers of a cubic: no product on the way leaves the range of floats
 CLOSEST = 1e-12  # of the points of a cubic, for the same reason
@@ -82,6 +85,26 @@ class Curves(Part, ABC):
     def padded(self) -> PaddedCurves:
         """The same functions in rows of one width."""
 
+    @property
+    @abstractmethod
+    def _heights(self) -> Floats:
+        """The values of all functions at their points or steps, end to end."""
+
+    @property
+    def lowest(self) -> float:
+        """The smallest value of all functions."""
+        return float(self._heights.min())
+
+    @property
+    def rising(self) -> bool:
+        """Whether no function falls anywhere."""
+        return self._everywhere(np.diff(self._heights) >= 0.0)
+
+    def _everywhere(self, holds: NDArray[np.bool_]) -> bool:
+        """Whether something holds from each place to the next one of the same function."""
+        holds[self.offsets[1:-1] - 1] = True  # from one function's end to the next one's begin
+        return bool(holds.all())
+
     def _check_offsets(self, length: int) -> None:
         offsets = checked_array(self, "offsets", ndim=1, kind="int64")
         require(len(offsets) >= 2, f"offsets must have at least two entries, got {len(offsets)}")
@@ -124,14 +147,12 @@ class Lines(ProbabilityCurves):
     offsets: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        x = checked_array(self, "x", ndim=1)
+        x = checked_array(self, "x", ndim=1, low=0.0, high=1.0)
         y = checked_array(self, "y", ndim=1, low=0.0, high=1.0)
         require(len(x) == len(y), f"x and y must be of one length, got {len(x)} and {len(y)}")
         self._check_offsets(len(x))
         require(bool((np.diff(self.offsets) > 0).all()), "every line must have a point")
-        rising = np.diff(x) > 0.0
-        rising[self.offsets[1:-1] - 1] = True  # from one line's end to the next one's begin
-        require(bool(rising.all()), "x must rise within every line")
+        require(self._everywhere(np.diff(x) >= STEEPEST), "x must rise within every line")
 
     @classmethod
     def join(cls, lines: Sequence[tuple[Floats, Floats]]) -> Lines:
@@ -149,6 +170,10 @@ class Lines(ProbabilityCurves):
         """
         x, y = (np.concatenate([line[part] for line in lines]) for part in (0, 1))
         return cls(x, y, np.cumsum([0, *(len(line[0]) for line in lines)], dtype=np.int64))
+
+    @property
+    def _heights(self) -> Floats:
+        return self.y
 
     def line(self, index: int) -> tuple[Floats, Floats]:
         """Give the points of one function.
@@ -224,12 +249,15 @@ class Steps(ProbabilityCurves):
         levels = checked_array(self, "levels", ndim=1, low=0.0, high=1.0)
         self._check_offsets(len(levels))
         require(bool((np.diff(self.offsets) > 0).all()), "every curve must have a level")
-        edges = checked_array(self, "edges", ndim=1, infinite=True)
+        edges = checked_array(self, "edges", ndim=1, low=-np.inf, high=np.inf)
         expected = len(levels) - self.count
         require(len(edges) == expected, f"there must be {expected} edges, got {len(edges)}")
-        for index in range(self.count):
-            own = self.step(index)[0]
-            require(bool((own[1:] >= own[:-1]).all()), "edges must not fall within a curve")
+        kept = np.ones(len(levels), bool)
+        kept[self.offsets[:-1]] = False  # an edge before every level but the first ones
+        before = np.full(len(levels), -np.inf)
+        before[kept] = edges
+        rising = before[1:] >= before[:-1]
+        require(self._everywhere(rising), "edges must not fall within a curve")
 
     @classmethod
     def join(cls, steps: Sequence[tuple[Floats, Floats]]) -> Steps:
@@ -247,6 +275,10 @@ class Steps(ProbabilityCurves):
         """
         edges, levels = (np.concatenate([step[part] for step in steps]) for part in (0, 1))
         return cls(edges, levels, np.cumsum([0, *(len(s[1]) for s in steps)], dtype=np.int64))
+
+    @property
+    def _heights(self) -> Floats:
+        return self.levels
 
     def step(self, index: int) -> tuple[Floats, Floats]:
         """Give the edges and levels of one function.
@@ -434,7 +466,12 @@ def _cubic_places(x: Floats, y: Floats, slope: Floats) -> tuple[Floats, ...]:
 
 def _padded(rows: Sequence[Floats], fill: float) -> Floats:
     """Rows of different lengths as one array."""
-    result = np.full((len(rows), max(len(row) for row in rows)), fill)
+    width, used = max(len(row) for row in rows), sum(len(row) for row in rows)
+    require(
+        len(rows) * width <= max(MOST_PADDED, WASTEFUL * used),
+        f"{len(rows)} curves of up to {width} points are too different in length for a table",
+    )
+    result = np.full((len(rows), width), fill)
     for row, values in zip(result, rows, strict=True):
         row[: len(values)] = values
     return result

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 
 def available_cores() -> int:
@@ -23,28 +23,46 @@ class _OneThread:
     """BLAS at one thread while any caller wants it: the first one sets it, the last one resets it.
 
     The setting belongs to the whole process. Were every caller to restore what it found, callers
-    on several threads would restore each other's.
+    on several threads would restore each other's. What there was before is kept before anything is
+    changed, and a caller may leave twice: an interrupt at any point loses nothing.
     """
 
     def __init__(self) -> None:
-        self.lock, self.users = threading.Lock(), 0
-        self.limits: Any = None
+        self.lock = threading.Lock()
+        self.users: dict[object, int] = {}  # and the threads they are on
+        self.before: list[tuple[Any, int]] | None = None  # the libraries and their threads
 
-    def enter(self) -> None:
+    def enter(self, user: object) -> None:
         with self.lock:
-            self.users += 1
-            if self.users == 1:
-                self.limits = threadpool_limits(limits=1, user_api="blas")
+            self.users[user] = threading.get_ident()
+            if self.before is None:
+                libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                self.before = [(library, library.get_num_threads()) for library in libraries]
+                for library in libraries:
+                    library.set_num_threads(1)
 
-    def leave(self) -> None:
+    def leave(self, user: object) -> None:
         with self.lock:
-            self.users -= 1
-            if self.users == 0:
-                self.limits.restore_original_limits()
-                self.limits = None
+            self.users.pop(user, None)
+            self._reset_if_unused()
+
+    def forget_other_threads(self) -> None:
+        """In a new process after a fork, which has the thread that forked and no other."""
+        here = threading.get_ident()
+        self.lock = threading.Lock()
+        self.users = {user: thread for user, thread in self.users.items() if thread == here}
+        self._reset_if_unused()
+
+    def _reset_if_unused(self) -> None:
+        if self.before is not None and not self.users:
+            for library, threads in self.before:
+                library.set_num_threads(threads)
+            self.before = None
 
 
 _one_thread = _OneThread()
+if hasattr(os, "register_at_fork"):  # not on every system
+    os.register_at_fork(after_in_child=_one_thread.forget_other_threads)
 
 
 @contextmanager
@@ -57,8 +75,13 @@ def one_blas_thread(wanted: bool = True) -> Iterator[None]:
     if not wanted:
         yield
         return
-    _one_thread.enter()
+    user = object()
     try:
+        _one_thread.enter(user)
         yield
     finally:
-        _one_thread.leave()
+        try:
+            _one_thread.leave(user)
+        except BaseException:  # interrupted on the way out: leave all the same
+            _one_thread.leave(user)
+            raise

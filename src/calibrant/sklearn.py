@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
@@ -53,9 +54,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier, optional
-        The classifier; None is ``LogisticRegression(max_iter=1000)``. A fitted one is wrapped in
-        scikit-learn's ``FrozenEstimator``: it stays as it is, all rows given to ``fit`` calibrate
-        it (they must not be its training rows), and ``cv`` and ``ensemble`` do not matter.
+        The classifier; None is ``LogisticRegression(max_iter=1000)``. As everywhere in
+        scikit-learn it is cloned and the clones are fitted, even where it is fitted already; a
+        warning tells so. To keep a fitted one as it is, wrap it yourself in scikit-learn's
+        ``FrozenEstimator``: then all rows given to ``fit`` calibrate it (they must not be its
+        training rows), and ``cv`` and ``ensemble`` do not matter.
     method : str or Calibrator, default "pts"
         The calibrator: its acronym (``"pts"``, ``"ts"``, ``"ets"``, ..: the keys of
         ``calibrant.calibrators.REGISTRY``) or an unfitted one that reads logits, which is cloned.
@@ -164,6 +167,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             method that is for two.
         TypeError
             Where the classifier has no method to take scores from.
+
+        Warns
+        -----
+        CalibrationWarning
+            Where the classifier is fitted already and not frozen: it is fitted anew.
         """
         self._check_parameters()
         check_classification_targets(y)
@@ -172,26 +180,37 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         estimator = self._resolved_estimator()
         weight = _checked_weight(sample_weight, len(labels))
         fit_params, split_params = self._route(estimator, weight, fit_params)
-        self.classes_ = _classes(estimator, labels)
-        self._check_class_count(len(self.classes_))
-        rows = _Rows(X, labels, _positions(labels, self.classes_), weight, fit_params)
+        classes = _classes(estimator, labels)
+        self._check_class_count(len(classes))
+        rows = _Rows(X, labels, _positions(labels, classes), weight, fit_params)
+        reader = ScoreReader(self.response_method, classes)
         if isinstance(estimator, FrozenEstimator):
-            pairs = self._fit_frozen(estimator, rows)
+            pairs = self._fit_frozen(estimator, rows, reader)
         else:
+            if _is_fitted(estimator):
+                warn(
+                    f"this {type(estimator).__name__} is fitted already: clones of it are fitted "
+                    "anew. To calibrate it as it is, give FrozenEstimator(estimator), from "
+                    "sklearn.frozen; to fit it anew, clone(estimator)"
+                )
             cv = check_cv(self.cv, labels, classifier=True)
             splits = list(cv.split(X, labels, **split_params))
             fit_folds = self._fit_ensemble if self.ensemble else self._fit_pooled
-            pairs = fit_folds(estimator, rows, splits)
-        self.response_method_ = _same_response(pairs)
-        self.calibrated_classifiers_ = pairs
+            pairs = fit_folds(estimator, rows, reader, splits)
+        # everything at once: a fit that fails or is interrupted leaves the object as it was
+        self.__dict__.update(
+            classes_=classes,
+            response_method_=_same_response(pairs),
+            calibrated_classifiers_=pairs,
+        )
         return self
 
-    def _fit_frozen(self, estimator: Any, rows: _Rows) -> list[CalibratedPair]:
-        scored = _score(estimator, rows, self._reader())
+    def _fit_frozen(self, estimator: Any, rows: _Rows, reader: ScoreReader) -> list[CalibratedPair]:
+        scored = _score(estimator, rows, reader)
         return [_calibrate(scored, _fresh(_prototype(self.method), self._seeds()))]
 
     def _fit_ensemble(
-        self, estimator: Any, rows: _Rows, splits: Sequence[Split]
+        self, estimator: Any, rows: _Rows, reader: ScoreReader, splits: Sequence[Split]
     ) -> list[CalibratedPair]:
         smallest = min(len(test) for _, test in splits)
         if smallest < 2:
@@ -199,16 +218,16 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "ensemble=True fits a calibrator on the held-out rows of each fold: they must be "
                 f"at least 2, got {smallest}. Use fewer folds or ensemble=False"
             )
-        reader, method, seeds = self._reader(), _prototype(self.method), self._seeds()
+        method, seeds = _prototype(self.method), self._seeds()
         return self._parallel(
             delayed(_fit_pair)(_fresh(estimator, seeds), _fresh(method, seeds), rows, split, reader)
             for split in splits
         )
 
     def _fit_pooled(
-        self, estimator: Any, rows: _Rows, splits: Sequence[Split]
+        self, estimator: Any, rows: _Rows, reader: ScoreReader, splits: Sequence[Split]
     ) -> list[CalibratedPair]:
-        reader, seeds = self._reader(), self._seeds()
+        seeds = self._seeds()
         folds = self._parallel(
             delayed(_score_fold)(_fresh(estimator, seeds), rows, split, reader) for split in splits
         )
@@ -217,9 +236,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _seeds(self) -> np.random.RandomState | None:
         return None if self.random_state is None else check_random_state(self.random_state)
-
-    def _reader(self) -> ScoreReader:
-        return ScoreReader(self.response_method, self.classes_)
 
     def _parallel(self, jobs: Iterable[Any]) -> list[Any]:
         return list(Parallel(n_jobs=self.n_jobs)(jobs))
@@ -668,6 +684,17 @@ def _classes(estimator: Any, labels: NDArray[Any]) -> NDArray[Any]:
         check_is_fitted(estimator)
         return np.asarray(estimator.classes_)
     return np.unique(labels)
+
+
+def _is_fitted(estimator: Any) -> bool:
+    """Whether a classifier that must be fitted is."""
+    if not get_tags(estimator).requires_fit:
+        return False
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
 
 
 def _positions(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import FrozenInstanceError, asdict
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
-from threadpoolctl import threadpool_info
+from threadpoolctl import ThreadpoolController, threadpool_info
 
 import calibrant
 from calibrant._array_ops import NumpyOps
@@ -228,6 +231,56 @@ def test_the_threads_of_blas_are_as_before_whoever_ends_last():
     with one_blas_thread():
         work(0)  # enters and leaves while we are inside
         assert set(blas_threads()) == {1}
+    assert blas_threads() == before
+
+
+@pytest.mark.parametrize("step", ["get_num_threads", "set_num_threads"])
+@pytest.mark.parametrize("call", range(1, 5))
+def test_the_threads_of_blas_are_as_before_wherever_an_interrupt_comes(step, call, monkeypatch):
+    before, calls = blas_threads(), []
+    library = type(ThreadpoolController().select(user_api="blas").lib_controllers[0])
+    done = getattr(library, step)
+
+    def interrupted(self: Any, *values: int) -> Any:
+        result = done(self, *values)
+        calls.append(step)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(library, step, interrupted)
+        with suppress(KeyboardInterrupt), one_blas_thread():
+            pass
+    assert blas_threads() == before
+    with one_blas_thread():
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_fork_forgets_the_fits_of_other_threads():
+    """The child has their settings, but not the threads that would put them back."""
+    before, entered, leave = blas_threads(), threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with one_blas_thread():
+            entered.set()
+            leave.wait()
+
+    other = threading.Thread(target=stay)
+    other.start()
+    entered.wait()
+    child = os.fork()
+    if child == 0:
+        as_before = blas_threads() == before
+        with one_blas_thread():
+            inside = set(blas_threads()) == {1}
+        os._exit(0 if as_before and inside and blas_threads() == before else 1)
+    leave.set()
+    other.join()
+    assert os.waitpid(child, 0)[1] == 0
     assert blas_threads() == before
 
 

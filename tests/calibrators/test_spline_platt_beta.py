@@ -89,6 +89,7 @@ def test_spline_keeps_the_arg_max(logits, seed):
     assert np.all(probs[np.isneginf(logits)] == 0.0)
 
 
+@pytest.mark.filterwarnings("ignore:the labels look unrelated")
 @pytest.mark.parametrize("classes", range(2, 12))
 def test_equal_logits_do_not_move_the_arg_max(classes):
     val, _ = _some_logits(30, classes)
@@ -123,6 +124,7 @@ def test_platt_maximises_the_likelihood_of_his_targets():
     assert np.allclose(probs, expit(platt.slope_ * score + platt.intercept_))
 
 
+@pytest.mark.filterwarnings("ignore:the labels look unrelated")  # the last ones are
 @pytest.mark.parametrize("slopes", [(0.4, 1.5), (1.5, -0.5), (-0.5, 1.5), (-1.0, -1.0)])
 def test_beta_maximises_the_likelihood_under_its_bounds(slopes):
     rng = np.random.default_rng(0)

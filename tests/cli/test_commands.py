@@ -686,7 +686,7 @@ def test_evaluate_shows_intervals_and_null_values(folder: Path) -> None:
 def test_export_and_attach_write_graphs(folder: Path) -> None:
     assert "logits -> probabilities" in succeed("export", "ts.safetensors", "-o", "ts.onnx")
     document = as_json(
-        "attach", "ts.onnx", "ts.safetensors", "-o", "b.onnx", "--logits-output", "probabilities"
+        "attach", "ts.onnx", "ts.safetensors", "-o", "b.onnx", "--logits-output", "logits"
     )
     assert document["file"] == "b.onnx"
     assert Path("b.onnx").stat().st_size > 0

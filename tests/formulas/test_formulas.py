@@ -354,23 +354,29 @@ def test_a_formula_cannot_be_changed(name: str) -> None:
 
 
 BAD: list[tuple[Callable[[], Any], str]] = [
-    (lambda: ConstantTemperature(0.0), "value must be a finite number above 0"),
-    (lambda: ConstantTemperature(-1.0), "value must be a finite number above 0"),
-    (lambda: ConstantTemperature(np.nan), "value must be a finite number above 0"),
+    (lambda: ConstantTemperature(0.0), "value must be a number from 1e-37"),
+    (lambda: ConstantTemperature(-1.0), "value must be a number from 1e-37"),
+    (lambda: ConstantTemperature(np.nan), "value must be a number from 1e-37"),
     (lambda: ConstantTemperature("1"), "value must be a number, got '1'"),  # type: ignore[arg-type]
     (lambda: Mixture(1.0, np.array([0.5, 0.6, 0.1])), "weights must sum to 1"),
-    (lambda: Mixture(1.0, np.array([1.2, -0.2, 0.0])), "weights must lie in"),
+    (lambda: Mixture(1.0, np.array([1.2, -0.2, 0.0])), "weights must be numbers from 0 to 1"),
     (lambda: Mixture(1.0, np.ones(2) / 2), "weights must have shape"),
-    (lambda: LogGaps(0, 1.0, 0.3), "k must be at least 1"),
+    (lambda: LogGaps(0, 1.0, 0.3), "k must be a whole number from 1 to"),
     (lambda: replace(network(TopLogits(4)), low=np.full(4, 10.0)), "low must not lie above high"),
     (lambda: replace(network(TopLogits(4)), kernels=()), "every kernel must have a bias"),
     (lambda: network(TopLogits(3), link=ExponentialLink(1.0, -1.0)), "reach must be"),
     (lambda: AffineMap(PlainLogits(), np.eye(3), np.zeros(2), 1.0), "slopes must have shape"),
-    (lambda: AffineMap(PlainLogits(), np.full((2, 2), np.inf), np.zeros(2), 1.0), "must be finite"),
+    (
+        lambda: AffineMap(PlainLogits(), np.full((2, 2), np.inf), np.zeros(2), 1.0),
+        "must be numbers",
+    ),
     (lambda: IncreasingTable(1.0, 1.0, np.arange(3.0), 1.0), "low must lie below high"),
     (lambda: IncreasingTable(0.0, 1.0, np.array([1.0, 0.0]), 1.0), "table must not fall"),
     (lambda: Lines(np.array([0.2, 0.1]), np.ones(2), np.array([0, 2])), "x must rise"),
-    (lambda: Lines(np.array([0.1]), np.array([1.1]), np.array([0, 1])), "y must lie in"),
+    (
+        lambda: Lines(np.array([0.1]), np.array([1.1]), np.array([0, 1])),
+        "y must be numbers from 0 to 1",
+    ),
     (lambda: Lines(np.array([0.1]), np.ones(1), np.array([0, 2])), "offsets must rise from 0"),
     (lambda: Steps(np.array([0.5, 0.4]), np.ones(3), np.array([0, 3])), "edges must not fall"),
     (lambda: Steps(np.zeros(3), np.ones(3), np.array([0, 3])), "there must be 2 edges"),
@@ -386,7 +392,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: columns(lines(2)), "one curve or 6, got 2"),
     (lambda: columns(lines(1), kept=np.ones(2, bool)), "kept must have shape"),
     (lambda: TopLabelMap(lines(2), CLASSES, 0.9), "there must be one curve"),
-    (lambda: BetaOdds(np.inf, 1.0, 0.0), "a must be a finite number"),
+    (lambda: BetaOdds(np.inf, 1.0, 0.0), "a must be a number from 0 to 1e"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -193,10 +194,11 @@ def test_two_classes(kind: type[Calibrator], dtype: Any, tmp_path: Path) -> None
     assert_same(run(tmp_path / "c.onnx", names, scores), fit, scores)
 
 
-def test_more_classes_than_fitted(tmp_path: Path) -> None:
+def test_more_classes_than_fitted_only_where_they_are_asked_for(tmp_path: Path) -> None:
     names = export(fitted("pts"), tmp_path / "c.onnx", n_classes=40)
     scores = adversarial(40)
-    assert_same(run(tmp_path / "c.onnx", names, scores), fitted("pts"), scores)
+    out = run(tmp_path / "c.onnx", names, scores)
+    np.testing.assert_allclose(out["probabilities"], fitted("pts").formula_(scores), atol=1e-5)
 
 
 def by_authors_rule() -> Calibrator:
@@ -320,6 +322,58 @@ def test_attach_keeps_weights_outside(tmp_path: Path) -> None:
     assert_same(out, fitted("pts"), out["scores"])
 
 
+@pytest.mark.parametrize("way_out", ["parent", "absolute", "link", "linked folder", "hard link"])
+def test_weights_outside_the_folder_of_a_model_are_not_read(way_out: str, tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
+    folder.mkdir()
+    linear_model(folder / "m.onnx", external=True)
+    (folder / "w.bin").rename(elsewhere)
+    (folder / "link").symlink_to(elsewhere)
+    (folder / "folder").symlink_to(tmp_path)
+    if way_out == "hard link":
+        (folder / "same").hardlink_to(elsewhere)
+    location = {
+        "parent": "../elsewhere",
+        "absolute": str(elsewhere),
+        "link": "link",
+        "linked folder": "folder/elsewhere",
+        "hard link": "same",
+    }[way_out]
+    model = onnx.load(folder / "m.onnx", load_external_data=False)
+    for entry in model.graph.initializer[0].external_data:
+        entry.value = location if entry.key == "location" else entry.value
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ValueError, match=r"the weights of .*m.onnx cannot be read: "):
+        attach(folder / "m.onnx", fitted("ts"), tmp_path / "out.onnx")
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_weights_outside_are_replaced_with_their_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    linear_model(Path("in/m.onnx"), external=True)
+    monkeypatch.setattr("calibrant.onnx._files.SMALLEST_APART", 100)  # the weights have 176 bytes
+    attach("in/m.onnx", fitted("pts"), "out.onnx")
+    Path("out.onnx.data").chmod(0o640)
+    attach("in/m.onnx", fitted("ts"), "out.onnx")
+    out = serve(Path("out.onnx"), features(30, 4))
+    assert_same(out, fitted("ts"), out["scores"])
+    assert Path("out.onnx.data").stat().st_mode & 0o777 == 0o640
+    assert sorted(os.listdir()) == ["in", "out.onnx", "out.onnx.data"]
+    os.rename("in/w.bin", "in/other.onnx.data")
+    model = onnx.load("in/m.onnx", load_external_data=False)
+    model.graph.initializer[0].external_data[0].value = "other.onnx.data"
+    onnx.save(model, "in/m.onnx")
+    with pytest.raises(ValueError, match=r"would replace those of in/m\.onnx"):
+        attach("in/m.onnx", fitted("ts"), "in/other.onnx")
+    os.mkfifo("fifo.onnx.data")
+    with pytest.raises(FileExistsError, match=r"fifo\.onnx\.data"):
+        attach("in/m.onnx", fitted("ts"), "fifo.onnx")
+    assert not Path("fifo.onnx").exists()
+
+
 def test_attach_refusals(tmp_path: Path) -> None:
     linear_model(tmp_path / "m.onnx")
     (tmp_path / "text.onnx").write_text("not a model")
@@ -330,6 +384,8 @@ def test_attach_refusals(tmp_path: Path) -> None:
         attach(tmp_path / "none.onnx", fitted("ts"), out)
     with pytest.raises(ValueError, match="is not an ONNX model"):
         attach(tmp_path / "text.onnx", fitted("ts"), out)
+    with pytest.raises(ValueError, match=r"must end in \.onnx, got"):
+        attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "out.pb")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "none/out.onnx")
     with pytest.raises(ValueError, match="fitted with 5 classes, got 11"):

@@ -236,10 +236,12 @@ def test_refusals() -> None:
         to_module(3)
     with pytest.raises(NotFittedError, match="not fitted"):
         to_module(calibrant.TS())
+    anywhere = calibrant.PTS.from_weights([np.zeros((10, 1)), np.ones(1)])
     with pytest.raises(ValueError, match="the calibrator reads the top 10 logits, got 4 classes"):
-        to_module(fitted("pts"))(torch.zeros(2, 4))
-    with pytest.raises(ValueError, match="fitted with 11 classes, got 4"):
-        to_module(fitted("irm"))(torch.zeros(2, 4))
+        to_module(anywhere)(torch.zeros(2, 4))
+    for method in ("ts", "pts", "irm"):
+        with pytest.raises(ValueError, match="fitted with 11 classes, got 4 along axis -1"):
+            to_module(fitted(method))(torch.zeros(2, 4))
 
 
 # --- a model with its calibrator --------------------------------------------------------------

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant._array_ops import NUMPY, ops_of
 from calibrant._arrays import (
     DEVICE_TILE_ELEMENTS,
+    TILE_ELEMENTS,
     as_labels,
     as_scores,
     as_weights,
@@ -30,11 +31,17 @@ from calibrant._arrays import (
     row_max,
     row_tiles,
     to_numpy,
-    warn_if_probabilities,
     without_ignored,
 )
 from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
+from calibrant._memory import require_memory
+from calibrant._mistakes import (
+    association,
+    refuse_label_column,
+    warn_if_probabilities,
+    warn_if_unrelated,
+)
 from calibrant._ops import Ops
 from calibrant._rows import log_odds
 from calibrant._threads import available_cores, one_blas_thread
@@ -43,6 +50,7 @@ from calibrant.calibrators._best_temperature import scaled_profile
 from calibrant.formulas import Formula, LogitMap, TemperatureFormula
 from calibrant.profile import TemperatureProfile
 
+USUAL_WIDTH = 64  # numbers per logit that a tile has room for; for more of them it is smaller
 Fitted = tuple[Formula, FitInfo]  # what a method's fit gives
 TileFunction = Callable[[Array, Ops], Array]
 
@@ -122,6 +130,10 @@ class Calibrator(BaseEstimator, ABC):
     def _will_keep_arg_max(self) -> bool:
         """Whether the formula of a fit with these parameters keeps the arg max."""
 
+    def _memory_needed(self, rows: int, classes: int) -> int:
+        """The bytes that a fit allocates at the least; 0 where it reads the scores in parts."""
+        return 0
+
     # --- fitting ---
 
     @final
@@ -163,6 +175,11 @@ class Calibrator(BaseEstimator, ABC):
         ValueError
             Where scores are NaN, +inf or, with ``input="probs"``, no distribution, or where the
             number of classes is not that of the fit.
+
+        Warns
+        -----
+        CalibrationWarning
+            Where what is given as logits looks like probabilities.
         """
         return self._map_rows(logits, self._formula().probabilities)
 
@@ -249,24 +266,42 @@ class Calibrator(BaseEstimator, ABC):
         return self.formula_
 
     @final
+    def _check_classes(self, classes: int) -> None:
+        """Refuse another number of classes than that of the fit, even where a formula could do."""
+        formula = self._formula()
+        if self.n_classes_ in (None, classes) or formula.n_classes is not None:
+            formula.check_classes(classes)
+            return
+        raise ValueError(
+            f"fitted with {self.n_classes_} classes, got {classes}. A class that cannot be chosen "
+            "keeps its column, with the logit -inf (the probability 0); where other classes are "
+            "meant indeed, formula_(logits) takes any number of them"
+        )
+
+    @final
     def _map_rows(self, scores: Any, function: TileFunction, per_row: bool = False) -> Array:
         """Apply a function of logits tile by tile: on threads in main memory, else on the device.
 
         ``per_row``: it gives one number per row, not one per class.
         """
         formula = self._formula()
-        scores = as_scores(scores, self.input_)
+        scores = as_scores(scores, self.input_, self.n_classes_, may_be_empty=True)
         rows, classes = scores.shape
-        formula.check_classes(classes)
+        self._check_classes(classes)
+        if self.input_ == "logits":
+            warn_if_probabilities(scores, fitted=True)
+        room = min(max(1, formula.widest // USUAL_WIDTH), TILE_ELEMENTS)
         if not (formula.host_only or on_host(scores)):
             ops = ops_of(scores)
-            tiles = row_tiles(scores, DEVICE_TILE_ELEMENTS)
+            tiles = row_tiles(scores, DEVICE_TILE_ELEMENTS // room)
             parts = [
                 function(as_logits(scores[tile], self.input_, tile.start), ops) for tile in tiles
             ]
             return array_namespace(scores).concat(parts, axis=0)
         host = scores if is_numpy_array(scores) else to_numpy(scores)
-        tiles = row_tiles(scores)
+        if not per_row:
+            require_memory(4 * rows * classes, "the result", "give the rows in parts")
+        tiles = row_tiles(scores, TILE_ELEMENTS // room)
 
         def computed(tile: slice) -> Array:
             logits = as_logits(host[tile], self.input_, tile.start)
@@ -391,6 +426,7 @@ class LogitCalibrator(Calibrator, ABC):
             raise TypeError("fit needs labels")
         self._check_parameters()
         data = self._entered(*without_ignored(logits, labels, sample_weight, ignore_index))
+        warn_if_unrelated(association(data.logits, data.labels, None, "logits"))
         formula, info = self._fit_logits(data)
         info = replace(info, seconds=time.perf_counter() - started)
         return self._keep(formula, info, data.n_classes)
@@ -399,10 +435,16 @@ class LogitCalibrator(Calibrator, ABC):
     def _entered(self, logits: Any, labels: Any, sample_weight: Any) -> LabelledLogits:
         scores = as_scores(logits, self.input)
         rows, classes = scores.shape
+        require_memory(
+            self._memory_needed(rows, classes),
+            f"{type(self).__name__} of {rows:,} rows and {classes:,} classes",
+            self._memory_remedy,
+        )
         target = as_labels(labels, rows, classes)
         weight = as_weights(sample_weight, rows)
         if self.input == "logits":
             warn_if_probabilities(scores)
+            refuse_label_column(scores, target)
         values = as_logits(to_numpy(scores), self.input).astype(np.float64)
         check_label_logits(values[np.arange(rows), target], target, kind=self.input)
         if self.two_classes_only and classes != 2:
@@ -411,6 +453,14 @@ class LogitCalibrator(Calibrator, ABC):
         if not used.all():
             values, target, weight = values[used], target[used], weight[used]
         return LabelledLogits(values, target, weight)
+
+    #: What to do where a fit needs too much memory.
+    _memory_remedy: ClassVar[str] = (
+        "ts, ets, pts and the others of the temperature family read the scores in parts"
+    )
+
+    def _memory_needed(self, rows: int, classes: int) -> int:
+        return 2 * 8 * rows * classes  # the logits, and at least one array of their size
 
     @abstractmethod
     def _check_parameters(self) -> None:
@@ -499,6 +549,7 @@ class ProfileCalibrator(Calibrator, ABC):
                 raise TypeError("fit needs labels, unless it is given a TemperatureProfile")
             scores = without_ignored(logits, labels, sample_weight, ignore_index)
             profile = self._profile(*scores)
+        warn_if_unrelated(profile._association)
         formula, info = self._fit_profile(profile)
         info = replace(info, seconds=time.perf_counter() - started)
         return self._keep(formula, info, profile.n_classes)

@@ -84,7 +84,7 @@ def scaled_profile(
 
     def build(scale: float) -> TemperatureProfile:
         profile = TemperatureProfile(scale=scale, top_k=top_k)
-        return profile.update(scores, labels, sample_weight=sample_weight, input=kind)
+        return profile._add(scores, labels, sample_weight, kind)
 
     profile = build(1.0)
     slope = ProfileLoss(profile, "nll").mean_slope

@@ -100,8 +100,7 @@ def grouped_sums(group: NDArray[np.intp], values: Floats) -> Floats:
 def top_column(data: LabelledLogits) -> Column:
     """The (first) arg max against all others: its probability, whether it was the label."""
     top = data.logits.argmax(axis=1)
-    gaps = data.logits - data.logits.max(axis=1, keepdims=True)
-    confidence = 1.0 / np.exp(gaps).sum(axis=1)
+    confidence = 1.0 / np.exp(NUMPY.gaps(data.logits)).sum(axis=1)
     return Column(confidence, data.labels == top, as_counts(data.weight))
 
 

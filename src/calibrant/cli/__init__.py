@@ -6,6 +6,29 @@ of these files; a command imports what it needs, so that ``--help`` is quick.
 
 from __future__ import annotations
 
-from calibrant.cli._app import app, main
+import sys
+from typing import Any
 
 __all__ = ["app", "main"]
+
+INTERRUPTED = 130  # the exit code of Ctrl-C: 128 and the number of the signal
+
+
+def main() -> None:
+    """Entry point; all imports are inside, so that Ctrl-C ends quietly during them, too."""
+    try:
+        from calibrant._signals import unwind_when_asked_to_end
+        from calibrant.cli._app import app
+
+        unwind_when_asked_to_end()
+        app()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from calibrant.cli._app import app
+
+        return app
+    raise AttributeError(f"module 'calibrant.cli' has no attribute {name!r}")

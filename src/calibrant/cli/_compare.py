@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibrant.cli._echo import say
 from calibrant.cli._errors import in_flags
 from calibrant.cli._inputs import check_same_kind
 from calibrant.cli._json import print_json
@@ -15,6 +16,7 @@ from calibrant.cli._options import (
     IgnoreIndex,
     Input,
     LabelsKey,
+    MaxSize,
     NBins,
     ScoresKey,
     WeightsKey,
@@ -56,10 +58,12 @@ def compare(
     labels_key: LabelsKey = None,
     weights_key: WeightsKey = None,
     ignore_index: IgnoreIndex = None,
+    max_size: MaxSize = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit all methods on validation scores and compare them on test scores."""
     from calibrant import comparison
+    from calibrant._memory import parse_size
     from calibrant.scorefiles import read_scores
 
     reading: dict[str, Any] = {
@@ -67,6 +71,7 @@ def compare(
         "scores_key": scores_key,
         "labels_key": labels_key,
         "weights_key": weights_key,
+        "max_size": parse_size(max_size),
     }
     with working("reading"):
         fitted = read_scores(val, labels_path=val_labels, **reading)
@@ -93,7 +98,7 @@ def compare(
     print_table(comparison_table(title, results))
     for result in results:
         for note in result.notes:
-            typer.echo(f"{result.method}: {in_flags(note, context.command)}")
+            say(f"{result.method}: {in_flags(note, context.command)}")
 
 
 def _document(result: MethodResult) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant import _files
 from calibrant.cli._progress import working
 
 if TYPE_CHECKING:
@@ -33,8 +36,9 @@ def check_same_kind(first: Path, kind: str, second: Path, other_kind: str) -> No
         raise ValueError(f"{first} has {kind}, but {second} has {other_kind}")
 
 
-def check_not_same(output: Path, *inputs: Path | None) -> None:
-    """Refuse an output that would overwrite an input."""
+def check_output(output: Path, suffixes: Collection[str], *inputs: Path | None) -> None:
+    """Refuse, before the work, an output that would replace an input or cannot be written."""
     for path in inputs:
-        if path is not None and output.resolve() == path.resolve():
+        if path is not None and os.path.realpath(output) == os.path.realpath(path):
             raise ValueError(f"the output must be another file than the input, got {output} twice")
+    _files.check_output(output, suffixes)

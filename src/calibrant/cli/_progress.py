@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from calibrant._errors import printable
+
 if TYPE_CHECKING:
     from calibrant._types import Report
     from calibrant.calibrators import Calibrator
@@ -18,7 +20,7 @@ def working(what: str) -> Iterator[None]:
     from rich.console import Console
     from rich.text import Text
 
-    with Console(stderr=True).status(Text(what)):
+    with Console(stderr=True).status(Text(printable(what))):
         yield
 
 

@@ -57,7 +57,7 @@ class TopLabelMap(Formula):
         checked_part(self, "curve", ProbabilityCurves)
         require(self.curve.count == 1, f"there must be one curve, got {self.curve.count}")
         checked_count(self, "classes", low=2)
-        checked_number(self, "certain", above=0.5, high=1.0)
+        checked_number(self, "certain", 0.5, 1.0)
 
     @property
     def keeps_arg_max(self) -> bool:

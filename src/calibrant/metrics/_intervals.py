@@ -68,7 +68,8 @@ def mean_estimate(scores: NDArray[Any], weight: Floats, level: float) -> Estimat
         return Estimate(mean)
     reach = float(ndtri((1.0 + level) / 2.0))
     counted = weight > 0.0
-    squares = weight[counted] ** 2 @ (scores[counted] - mean) ** 2
+    with np.errstate(over="ignore"):  # of losses near the largest float: no interval
+        squares = weight[counted] ** 2 @ (scores[counted] - mean) ** 2
     error = float(np.sqrt(squares) / weight.sum())
     if scores.dtype == np.bool_:
         low, high = _wilson(mean, float(weight.sum() ** 2 / (weight @ weight)), reach)

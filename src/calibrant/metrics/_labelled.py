@@ -30,6 +30,8 @@ from calibrant._arrays import (
     to_numpy,
     without_ignored,
 )
+from calibrant._memory import require_memory
+from calibrant._mistakes import refuse_label_column, warn_if_probabilities
 from calibrant._rows import log_softmax
 from calibrant._types import Array, Floats, InputKind, Labels, RowRule
 from calibrant._weights import weighted_mean
@@ -122,15 +124,29 @@ def labelled(
     weighted = sample_weight is not None
     if input == "probs":
         return Labelled(array, target, weight, weighted)
+    warn_if_probabilities(array)
+    refuse_label_column(array, target)
+    require_memory(
+        array.dtype.itemsize * n_rows * n_classes,
+        f"the softmax of {n_rows:,} rows and {n_classes:,} classes",
+        "CalibrationMeter takes the rows in parts, `calibrant evaluate` several files",
+    )
     probs, log_true = from_logits(array, target)
     return Labelled(probs, target, weight, weighted, log_true)
 
 
 def accepted(
-    scores: Any, labels: Any, sample_weight: Any, kind: InputKind, ignore_index: int | None
+    scores: Any,
+    labels: Any,
+    sample_weight: Any,
+    kind: InputKind,
+    ignore_index: int | None,
+    n_classes: int | None = None,
+    *,
+    may_be_empty: bool = False,
 ) -> tuple[Array, Any, Any]:
     """An array of the right structure, with the labels and weights of the rows that count."""
-    array = as_scores(scores, kind)
+    array = as_scores(scores, kind, n_classes, may_be_empty=may_be_empty)
     if is_jax_array(array):  # it has no float64 unless told so: metrics of it are NumPy's
         array = to_numpy(array)
     n_rows = array.shape[0]
@@ -138,7 +154,7 @@ def accepted(
         return array, labels, sample_weight
     if sample_weight is not None:
         sample_weight = as_weights(sample_weight, n_rows)
-    return without_ignored(array, labels, sample_weight, ignore_index)
+    return without_ignored(array, labels, sample_weight, ignore_index, may_be_empty=may_be_empty)
 
 
 def check_row_rule(row_sums: str) -> None:

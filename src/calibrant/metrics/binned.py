@@ -436,7 +436,8 @@ def _folded_mean(mean: Floats, std: Floats) -> Floats:
 
 def expected_ece(variances: Floats, total_weight: float) -> float:
     """The mean ECE of a calibrated model, from the variances of the bins' sums of hits."""
-    noise = np.sqrt(variances * (2.0 / np.pi))  # E|X| of a normal X
+    # E|X| of a normal X; rounding may leave the variance of certain rows below 0
+    noise = np.sqrt(np.maximum(variances, 0.0) * (2.0 / np.pi))
     return float(noise.sum() / total_weight)
 
 

@@ -10,10 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._arrays import class_axis_of
+from calibrant._files import check_output
 from calibrant.calibrators import Calibrator
+from calibrant.calibrators._base import check_is_calibrator
 from calibrant.onnx._builder import OLDEST_OPSET, GraphBuilder, need_onnx
-from calibrant.onnx._files import output_info, write
-from calibrant.onnx._graph import GraphNames, GraphSource, emit, graph_source
+from calibrant.onnx._files import SUFFIXES, data_file, output_info, write
+from calibrant.onnx._graph import GraphNames, GraphSource, Layout, emit, graph_source
+from calibrant.onnx._kinds import check_kind
 
 FLOATS = ("float32", "float16", "float64")
 
@@ -23,6 +27,7 @@ def attach(
     calibrator: Calibrator,
     out_path: str | os.PathLike[str],
     logits_output: str | None = None,
+    class_axis: int | None = None,
 ) -> GraphNames:
     """Append a fitted calibrator to an ONNX model.
 
@@ -37,10 +42,14 @@ def attach(
     calibrator : Calibrator
         A fitted calibrator of any method.
     out_path : path-like
-        The file to write; it appears whole or not at all.
+        The file to write, whose name ends in ``.onnx``; it appears whole or not at all. Where the
+        model keeps weights outside, they go to ``out_path.data``.
     logits_output : str, optional
         The tensor with the logits (.., classes): an output of the model or any tensor inside it,
         such as the input of its own softmax. It may be left out where the model has one output.
+    class_axis : int, optional
+        The axis of the classes: 1 for the tensor (batch, classes, height, width) of a segmentation
+        model. None is the last one.
 
     Returns
     -------
@@ -50,12 +59,15 @@ def attach(
     Raises
     ------
     ValueError
-        Where the file is no ONNX model, the tensor is not there, or the number of classes does
-        not fit.
+        Where the file is no ONNX model, the tensor is not there, the number of classes does not
+        fit, the tensor holds probabilities and the calibrator reads logits, or the reverse, or the
+        name of the file to write ends otherwise.
     TypeError
         Where the tensor is no array of floats, or ``calibrator`` no calibrator of calibrant.
     FileNotFoundError
         Where there is no such model.
+    OSError
+        Where the file cannot be written, or a folder, a device, a FIFO or a socket is in its place.
 
     Examples
     --------
@@ -70,7 +82,9 @@ def attach(
     ('logits', ('probabilities', 'confidence', 'temperature'))
     """
     onnx = need_onnx()
+    check_output(out_path, SUFFIXES)
     model = _load(model_path)
+    _check_not_its_weights(model, Path(model_path), Path(out_path))
     imports = _default_opset(model)
     if imports.version < OLDEST_OPSET:
         converter = need_onnx("onnx.version_converter")
@@ -78,22 +92,23 @@ def attach(
         imports = _default_opset(model)
     shapes = need_onnx("onnx.shape_inference").infer_shapes(model)
     logits = _logits(shapes.graph, logits_output)
-    classes = logits.shape[-1] if logits.shape else None
-    source = graph_source(calibrator, classes if isinstance(classes, int) else None)
+    check_is_calibrator(calibrator)
+    check_kind(model.graph, logits.name, calibrator.input_)
+    layout = _layout(logits, calibrator, class_axis)
+    source = graph_source(calibrator, _known_size(logits, layout.class_axis))
     taken = set(_names(model.graph))
     names = _free_names(source, logits.name, taken)
-    graph = GraphBuilder(imports.version, _free_prefix(taken))
-    emit(graph, source, logits.dtype, names)
+    graph = GraphBuilder(imports.version, _free_prefix(taken), layout.rank)
+    emit(graph, source, logits.dtype, names, layout)
     model.graph.node.extend(graph.nodes)
     model.graph.initializer.extend(graph.initializers)
-    model.graph.output.extend(_declared(names, logits))
+    model.graph.output.extend(_declared(names, logits, layout.class_axis))
     lowest = onnx.helper.find_min_ir_version_for(list(model.opset_import))
     model.ir_version = max(model.ir_version, lowest)
-    external = _external(model)
+    external = _external_files(model, Path(model_path))
     if external:
-        loader = need_onnx("onnx.external_data_helper")
-        loader.load_external_data_for_model(model, os.fspath(Path(model_path).parent))
-    write(model, out_path, external)
+        _load_weights(model, Path(model_path))
+    write(model, out_path, bool(external))
     return names
 
 
@@ -119,6 +134,15 @@ def _load(path: str | os.PathLike[str]) -> Any:
         return need_onnx().load(os.fspath(path), load_external_data=False)
     except errors.DecodeError as error:
         raise ValueError(f"{os.fspath(path)} is not an ONNX model: {error}") from None
+
+
+def _load_weights(model: Any, path: Path) -> None:
+    """Read the weights in other files of the model's folder; onnx refuses all ways out of it."""
+    loader, checker = need_onnx("onnx.external_data_helper"), need_onnx("onnx.checker")
+    try:
+        loader.load_external_data_for_model(model, os.fspath(path.parent))
+    except checker.ValidationError as error:
+        raise ValueError(f"the weights of {path} cannot be read: {error}") from None
 
 
 def _default_opset(model: Any) -> Any:
@@ -154,6 +178,25 @@ def _typed(info: Any) -> _Logits:
     if not tensor.HasField("shape"):
         return _Logits(info.name, kind, None)
     return _Logits(info.name, kind, [_size(size) for size in tensor.shape.dim])
+
+
+def _layout(logits: _Logits, calibrator: Calibrator, class_axis: int | None) -> Layout:
+    """Where the tensor has its classes; a shape that cannot be that of the fit is refused."""
+    n_classes = calibrator.n_classes_ or calibrator.formula_.n_classes
+    if logits.shape is not None:
+        axis = class_axis_of(logits.shape, n_classes, class_axis)
+        return Layout(len(logits.shape), axis)
+    if class_axis not in (None, -1):
+        raise ValueError(
+            f"class_axis={class_axis} needs a tensor whose number of dimensions is known, and that "
+            f"of {logits.name!r} cannot be inferred from the model"
+        )
+    return Layout(None)
+
+
+def _known_size(logits: _Logits, axis: int) -> int | None:
+    size = logits.shape[axis] if logits.shape else None
+    return size if isinstance(size, int) else None
 
 
 def _size(dimension: Any) -> int | str | None:
@@ -192,14 +235,31 @@ def _free_names(source: GraphSource, logits: str, taken: set[str]) -> GraphNames
     )
 
 
-def _declared(names: GraphNames, logits: _Logits) -> list[Any]:
-    rows = None if logits.shape is None else logits.shape[:-1]
+def _declared(names: GraphNames, logits: _Logits, class_axis: int) -> list[Any]:
+    rows = None if logits.shape is None else list(logits.shape)
+    if rows is not None:
+        del rows[class_axis]
     return [
         output_info(name, logits.element_type, logits.shape if place == 0 else rows)
         for place, name in enumerate(names.outputs)
     ]
 
 
-def _external(model: Any) -> bool:
+def _external_files(model: Any, path: Path) -> set[str]:
+    """The files beside a model in which some of its weights lie."""
     external = need_onnx("onnx").TensorProto.EXTERNAL
-    return any(tensor.data_location == external for tensor in model.graph.initializer)
+    return {
+        os.path.realpath(path.parent / entry.value)
+        for tensor in model.graph.initializer
+        if tensor.data_location == external
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+
+
+def _check_not_its_weights(model: Any, path: Path, out_path: Path) -> None:
+    """Refuse an output whose weights would take the place of another model's."""
+    data = data_file(out_path)
+    is_same = os.path.realpath(path) == os.path.realpath(out_path)
+    if os.fspath(data) in _external_files(model, path) and not is_same:
+        raise ValueError(f"the output's weights would replace those of {path}, {data}: rename it")

@@ -10,7 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from calibrant._arrays import class_axis_of
 from calibrant._curves import Curves
+from calibrant._mistakes import warn_if_probabilities
 from calibrant._parts import map_fields
 from calibrant._rows import log_odds
 from calibrant._types import InputKind
@@ -37,6 +39,10 @@ class CalibratorModule(nn.Module):
         What the scores are.
     method : str
         The name of the calibrator's class, for printing.
+    n_classes : int, optional
+        The number of classes that it takes; None is any number that the formula takes.
+    class_axis : int, optional
+        The dimension of the classes; None is the last one.
 
     Examples
     --------
@@ -47,10 +53,19 @@ class CalibratorModule(nn.Module):
     array([[0.731, 0.269]], dtype=float32)
     """
 
-    def __init__(self, formula: Formula, kind: InputKind, method: str) -> None:
+    def __init__(
+        self,
+        formula: Formula,
+        kind: InputKind,
+        method: str,
+        n_classes: int | None = None,
+        class_axis: int | None = None,
+    ) -> None:
         super().__init__()
-        self.method, self.input = method, kind
-        self._fewest, self._classes = formula.fewest_classes, formula.n_classes
+        self.method, self.input, self.class_axis = method, kind, class_axis
+        self.n_classes = formula.n_classes if n_classes is None else n_classes
+        self._fewest = formula.fewest_classes
+        self._unseen = kind == "logits"  # what kind of scores come has not been looked at
         self._formula = cast("Formula", map_fields(formula, self._kept))
 
     def forward(self, scores: Tensor) -> Tensor:
@@ -59,21 +74,24 @@ class CalibratorModule(nn.Module):
         Parameters
         ----------
         scores : Tensor of shape (.., classes)
-            What the calibrator was fitted on: logits or probabilities.
+            What the calibrator was fitted on: logits or probabilities. With ``class_axis`` the
+            classes are that dimension.
 
         Returns
         -------
-        Tensor of shape (.., classes)
+        Tensor of the same shape
             The probabilities, in float32 or float64.
 
         Raises
         ------
         ValueError
-            Where the number of classes is not that of the fit.
+            Where the number of classes is not that of the fit, or another dimension than the last
+            one of an image may be the classes.
         """
         with _full_precision(scores):
-            logits = self._logits(scores)
-            return cast("Tensor", self._formula.probabilities(logits, self._ops))
+            logits, axis = self._logits(scores)
+            probs = cast("Tensor", self._formula.probabilities(logits, self._ops))
+            return _moved(probs, -1, axis)
 
     def log_proba(self, scores: Tensor) -> Tensor:
         """Compute the logarithms of the calibrated probabilities.
@@ -81,17 +99,19 @@ class CalibratorModule(nn.Module):
         Parameters
         ----------
         scores : Tensor of shape (.., classes)
-            What the calibrator was fitted on: logits or probabilities.
+            What the calibrator was fitted on: logits or probabilities. With ``class_axis`` the
+            classes are that dimension.
 
         Returns
         -------
-        Tensor of shape (.., classes)
+        Tensor of the same shape
             The logarithms in float32 or float64, finite where a probability is too small for its
             own float.
         """
         with _full_precision(scores):
-            logits = self._logits(scores)
-            return cast("Tensor", self._formula.log_probabilities(logits, self._ops))
+            logits, axis = self._logits(scores)
+            logs = cast("Tensor", self._formula.log_probabilities(logits, self._ops))
+            return _moved(logs, -1, axis)
 
     @property
     def _ops(self) -> TorchOps:
@@ -106,23 +126,39 @@ class CalibratorModule(nn.Module):
         str
             The method and what it takes.
         """
-        return f"{self.method}, input={self.input!r}"
+        place = "" if self.class_axis is None else f", class_axis={self.class_axis}"
+        return f"{self.method}, input={self.input!r}{place}"
 
-    def _logits(self, scores: Tensor) -> Tensor:
-        self._check_classes(scores.shape[-1])
+    def _logits(self, scores: Tensor) -> tuple[Tensor, int]:
+        """The logits with the classes last, and where the scores have them."""
+        axis = class_axis_of(scores.shape, self.n_classes, self.class_axis)
+        if scores.shape[axis] < self._fewest:
+            raise ValueError(
+                f"the calibrator reads the top {self._fewest} logits, got {scores.shape[axis]} "
+                "classes"
+            )
+        scores = _moved(scores, axis, -1)
+        if self._unseen and not torch.compiler.is_compiling():
+            self._look_at(scores)
         if not scores.dtype.is_floating_point:
             scores = scores.double()
         elif scores.dtype not in (torch.float32, torch.float64):
             scores = scores.float()
-        return cast("Tensor", log_odds(scores, self._ops)) if self.input == "probs" else scores
+        if self.input == "probs":
+            scores = cast("Tensor", log_odds(scores, self._ops))
+        return scores, axis
 
-    def _check_classes(self, classes: int) -> None:
-        if classes < self._fewest:
-            raise ValueError(
-                f"the calibrator reads the top {self._fewest} logits, got {classes} classes"
-            )
-        if self._classes is not None and classes != self._classes:
-            raise ValueError(f"fitted with {self._classes} classes, got {classes}")
+    def _look_at(self, scores: Tensor) -> None:
+        """Warn of probabilities, once, where their values can be read without waiting."""
+        if torch.jit.is_tracing() or scores.device.type != "cpu" or not scores.numel():
+            return
+        self._unseen = False
+        rows = scores.detach()
+        rows = rows[None] if rows.ndim == 1 else rows[(0,) * (rows.ndim - 2)]
+        try:
+            warn_if_probabilities(rows.numpy(), fitted=True)
+        except (RuntimeError, TypeError):  # inside a transform such as vmap there are no values
+            return
 
     # --- the formula's numbers as buffers ---
 
@@ -163,6 +199,10 @@ class TemperatureModule(CalibratorModule):
         What the scores are.
     method : str
         The name of the calibrator's class, for printing.
+    n_classes : int, optional
+        The number of classes that it takes; None is any number that the formula takes.
+    class_axis : int, optional
+        The dimension of the classes; None is the last one.
     """
 
     def temperature(self, scores: Tensor) -> Tensor:
@@ -171,17 +211,22 @@ class TemperatureModule(CalibratorModule):
         Parameters
         ----------
         scores : Tensor of shape (.., classes)
-            What the calibrator was fitted on: logits or probabilities.
+            What the calibrator was fitted on: logits or probabilities. With ``class_axis`` the
+            classes are that dimension.
 
         Returns
         -------
         Tensor
-            One temperature per row: the shape of the scores without their last dimension.
+            One temperature per row: the shape of the scores without the classes.
         """
         with _full_precision(scores):
-            logits = self._logits(scores)
+            logits, _ = self._logits(scores)
             formula = cast("TemperatureFormula", self._formula)
             return cast("Tensor", formula.row_temperatures(logits, self._ops))
+
+
+def _moved(values: Tensor, axis: int, to: int) -> Tensor:
+    return values if axis == to else values.movedim(axis, to)
 
 
 def _full_precision(scores: Tensor) -> torch.autocast:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LabelledLogits
 from calibrant.calibrators._parameters import check_counts, check_strength
-from calibrant.calibrators.affine._base import AffineCalibrator
+from calibrant.calibrators.affine._base import NO_MATRIX, AffineCalibrator
 from calibrant.calibrators.affine._fit import (
     AffineMethod,
     Strength,
@@ -25,6 +25,9 @@ from calibrant.formulas import Features, LogProbabilities, PlainLogits
 
 class FullMatrixCalibrator(AffineCalibrator, ABC):
     """A full matrix with the penalties of its parts: what matrix and Dirichlet scaling share."""
+
+    _full = True
+    _memory_remedy = NO_MATRIX
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
             features=lambda start, rows: self._features(),
             unit=lambda start: 1.0 / start.temperature,
             penalty=self._penalty,
-            full=True,
+            full=self._full,
             centred=self.off_diagonal_penalty == "auto",  # a given one is ODIR to the letter
         )
         return fit_affine_map(

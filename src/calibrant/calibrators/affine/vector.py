@@ -87,7 +87,7 @@ class VectorScaling(AffineCalibrator):
             penalty=lambda features, weight: diagonal_penalty(
                 features, weight, self.slope_penalty, self.intercept_penalty
             ),
-            full=False,
+            full=self._full,
         )
         return fit_affine_map(
             data,

@@ -29,6 +29,7 @@ from calibrant.calibrators.increasing._quadrature import Rule, growth, output_fo
 
 STEP = 0.1  # of the grid, in units of the temperature
 FEWEST_CELLS, MOST_CELLS = 64, 1024
+NARROWEST = 1e-30  # range of logits, in units of T, whose cells have a size even in float32
 WIDEST = 600.0  # widest range of logits, in units of T, whose exponentials are numbers
 NEGLIGIBLE = 40.0  # so many T below all tops, a class without a label weighs nothing
 TINY = 1e-300
@@ -56,20 +57,22 @@ class Grid:
 
     def place(self, logits: Floats) -> tuple[NDArray[np.intp], Floats]:
         """The cell of each logit and how far it lies in it (0 to 1); the ends take the rest."""
-        position = np.clip((logits - self.low) / self.step, 0.0, self.cells)
+        inside = np.clip(logits, self.low, self.high)
+        position = np.minimum((inside - self.low) / self.step, self.cells)
         cell = np.minimum(position.astype(np.intp), self.cells - 1)
         return cell, position - cell
 
 
 def make_grid(logits: Floats, labels: NDArray[np.int64], temperature: float) -> Grid | None:
-    """Nodes over all logits that matter; None where they span nothing, or too much."""
+    """Nodes over all logits that matter; None where they span too little, or too much."""
     tops = logits.max(axis=1)
     true = logits[np.arange(len(labels)), labels]
     lowest = float(np.min(logits, where=np.isfinite(logits), initial=np.inf))
     low = max(lowest, min(float(tops.min()) - NEGLIGIBLE * temperature, float(true.min())))
     high = float(tops.max())
-    width = (high - low) / temperature
-    if not 0.0 < width <= WIDEST:
+    with np.errstate(over="ignore"):
+        width = (high - low) / temperature
+    if not NARROWEST <= width <= WIDEST:
         return None
     cells = int(np.clip(np.ceil(width / STEP), FEWEST_CELLS, MOST_CELLS))
     return Grid(low, high, cells)
@@ -197,11 +200,13 @@ class DiagStart:
         return network.flatten(weights)
 
 
-def make_start(logits: Floats, labels: NDArray[np.int64], temperature: float) -> DiagStart:
+def make_start(
+    logits: Floats, labels: NDArray[np.int64], grid: Grid, temperature: float
+) -> DiagStart:
     """From the logits that decide: of each row the largest two and the label's."""
     true = logits[np.arange(len(labels)), labels]
     largest = np.partition(logits, -2, axis=1)[:, -2:].ravel()
-    deciding = np.concatenate([largest[np.isfinite(largest)], true])
+    deciding = np.concatenate([largest[np.isfinite(largest)], true]).clip(grid.low, grid.high)
     centre, spread = float(deciding.mean()), float(deciding.std())
     spread = max(spread, 1e-3 * temperature)
     return DiagStart(centre, spread, (deciding - centre) / spread, temperature)

@@ -201,7 +201,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
         if not start.converged:
             return scaling, _fallback(start, before, start.message)
         if grid is None:
-            return scaling, _fallback(start, before, "the logits span too wide a range")
+            return scaling, _fallback(start, before, "the logits span too wide a range, or none")
         formula, minimum = self._fit_network(data, grid, start.temperature)
         after = _mean_nll(formula, data)
         if after <= before + SLACK:  # False for NaN
@@ -211,7 +211,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
     def _fit_network(
         self, data: LabelledLogits, grid: Grid, temperature: float
     ) -> tuple[LogitMap, Minimum]:
-        start = make_start(data.logits, data.labels, temperature)
+        start = make_start(data.logits, data.labels, grid, temperature)
         objective = NetworkLoss(
             GridLoss(data.logits, data.labels, data.weight, grid, temperature),
             self._rule(grid),

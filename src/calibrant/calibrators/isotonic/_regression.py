@@ -31,13 +31,14 @@ class Blocks:
     value: Floats
     first: NDArray[np.intp]  # the first row of each block among the sorted ones
     score: Floats  # the sorted scores of all rows
-    mass: Floats  # the weight before each of them, and of all
+    weight: Floats | None  # of each of them; None: all 1
 
     @property
     def mean(self) -> Floats:
         """The mean score of each block."""
-        moment = np.add.reduceat(np.diff(self.mass) * self.score, self.first)
-        total = np.diff(self.mass[np.append(self.first, len(self.score))])
+        weighed = self.score if self.weight is None else self.weight * self.score
+        moment = np.add.reduceat(weighed, self.first)
+        total = _sums(self.weight, self.first, len(self.score))
         return np.clip(moment / total, self.low, self.high)  # but for rounding it lies there
 
 
@@ -48,15 +49,14 @@ def isotonic_blocks(
 
     ``hit_score`` are those of ``score`` whose target is 1.
     """
-    ordered, mass = _sorted_mass(score, weight)
-    hits, hit_mass = _sorted_mass(hit_score, hit_weight)
+    ordered, mass = _sorted(score, weight)
+    hits, hit_mass = _sorted(hit_score, hit_weight)
     points = np.flatnonzero(np.diff(ordered, prepend=-np.inf) >= MERGE)
     hit_point = np.searchsorted(points, np.searchsorted(ordered, hits), side="right") - 1
     starts = np.unique(np.append(0, hit_point))  # the points where a block may begin
-    before = np.append(mass[points[starts]], mass[-1])
-    hits_before = np.append(hit_mass[np.searchsorted(hit_point, starts)], hit_mass[-1])
-    total = np.diff(before)
-    pooled = isotonic_regression(np.diff(hits_before) / total, weights=total)
+    total = _sums(mass, points[starts], len(ordered))
+    hit_total = np.bincount(np.searchsorted(starts, hit_point), hit_mass, len(starts))
+    pooled = isotonic_regression(hit_total / total, weights=total)
     first = pooled.blocks[:-1]
     begin = starts[first]
     end = np.append(begin[1:], len(points)) - 1
@@ -64,12 +64,19 @@ def isotonic_blocks(
     return Blocks(low, high, np.clip(pooled.x[first], 0.0, 1.0), points[begin], ordered, mass)
 
 
-def _sorted_mass(score: Floats, weight: Floats | None) -> tuple[Floats, Floats]:
-    """Sorted scores, and the weight before each of them and of all."""
+def _sorted(score: Floats, weight: Floats | None) -> tuple[Floats, Floats | None]:
+    """Sorted scores and their weights."""
     if weight is None:
-        return np.sort(score), np.arange(len(score) + 1, dtype=np.float64)
+        return np.sort(score), None
     order = np.argsort(score)
-    return score[order], np.append(0.0, np.cumsum(weight[order]))
+    return score[order], weight[order]
+
+
+def _sums(weight: Floats | None, starts: NDArray[np.intp], size: int) -> Floats:
+    """The weight of each run of rows. No small one drowns in the sum of all others before it."""
+    if weight is None:
+        return np.diff(np.append(starts, size)).astype(np.float64)
+    return np.add.reduceat(weight, starts)
 
 
 def flat_line(blocks: Blocks) -> tuple[Floats, Floats]:
