@@ -412,9 +412,15 @@ def test_a_profile_without_its_settings(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d, a: a.update(peak=a["peak"][:-1]), "peak of a profile must be float64 of shape|label_gap of a profile must be float32 of"),
+        (
+            lambda d, a: a.update(peak=a["peak"][:-1]),
+            "peak of a profile must be float64 of shape|label_gap of a profile must be float32 of",
+        ),
         (lambda d, a: a.update({"rows.gaps": a["rows.gaps"][:-1]}), "gaps of a profile must be"),
-        (lambda d, a: a["label_gap"].__setitem__(0, np.nan), "label_gap of a profile must be finite"),
+        (
+            lambda d, a: a["label_gap"].__setitem__(0, np.nan),
+            "label_gap of a profile must be finite",
+        ),
         (lambda d, a: a["label_gap"].__setitem__(0, 1.0), "not above 0"),
         (lambda d, a: a["weight"].__setitem__(0, -1.0), "sample_weight must be finite"),
         (lambda d, a: a["peak"].__setitem__(0, -np.inf), "peak of a profile must be finite"),

@@ -1,6 +1,7 @@
 """What a row's weight means: one rule, in one place.
 
-Whole weights count repeated rows: a weight of 2 is the row twice, in every fit, metric and test.
+Whole weights count repeated rows: a weight of 2 is the row twice, in every fit, metric and test
+(up to 2^53 rows in all: no float counts further).
 Other weights only say how much a row matters beside the others: multiplying them all by a number
 changes nothing, and n rows with such weights tell as much as Kish's (sum w)^2 / sum w^2 rows of
 equal weight. Rows of weight 0 are as good as absent.
@@ -15,10 +16,12 @@ from numpy.typing import NDArray
 
 from calibrant._types import Floats
 
+MOST_ROWS = 2.0**53  # the last number up to which a float64 counts one by one
+
 
 def are_counts(weight: Floats) -> bool:
     """Whether weights are whole, so that they count repeated rows."""
-    return bool(np.array_equal(weight, np.floor(weight)))
+    return bool(np.array_equal(weight, np.floor(weight)) and weight.sum() <= MOST_ROWS)
 
 
 def as_counts(weight: Floats) -> Floats:

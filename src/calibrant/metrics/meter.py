@@ -221,10 +221,14 @@ class CalibrationMeter:
         """
         for name in (*_SETTINGS, "n_classes", "scores"):
             if name not in document:
-                raise ValueError(f"the state of a meter must have {name!r}, got {shown(list(document))}")
+                raise ValueError(
+                    f"the state of a meter must have {name!r}, got {shown(list(document))}"
+                )
         for name in ("counts", "sums"):
             if name not in arrays:
-                raise ValueError(f"the state of a meter must have {name!r}, got {shown(list(arrays))}")
+                raise ValueError(
+                    f"the state of a meter must have {name!r}, got {shown(list(arrays))}"
+                )
             if arrays[name].ndim != 1:
                 raise ValueError(f"{name} of a meter must be a vector, got {arrays[name].shape}")
         _check_types(document)
@@ -346,7 +350,9 @@ def _check_types(document: Mapping[str, Any]) -> None:
     if type(document["classwise"]) is not bool:
         raise ValueError(f"classwise must be true or false, got {shown(document['classwise'])}")
     if n_classes is not None and (type(n_classes) is not int or n_classes < 2):
-        raise ValueError(f"n_classes must be a whole number from 2 on, or none, got {shown(n_classes)}")
+        raise ValueError(
+            f"n_classes must be a whole number from 2 on, or none, got {shown(n_classes)}"
+        )
     if not isinstance(scores, list | tuple) or not all(isinstance(name, str) for name in scores):
         raise ValueError(f"scores must be a list of names, got {shown(scores)}")
     if len(set(scores)) < len(scores):

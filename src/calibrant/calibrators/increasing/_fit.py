@@ -26,6 +26,7 @@ from calibrant._types import Floats, Report
 from calibrant._weights import shares
 from calibrant.calibrators import _network as network
 from calibrant.calibrators.increasing._quadrature import Rule, growth, output_for
+from calibrant.formulas.increasing import FINEST
 
 STEP = 0.1  # of the grid, in units of the temperature
 FEWEST_CELLS, MOST_CELLS = 64, 1024
@@ -69,7 +70,7 @@ def make_grid(logits: Floats, labels: NDArray[np.int64], temperature: float) -> 
     low = max(lowest, min(float(tops.min()) - NEGLIGIBLE * temperature, float(true.min())))
     high = float(tops.max())
     width = (high - low) / temperature
-    if not 0.0 < width <= WIDEST:
+    if not 0.0 < width <= WIDEST or high - low <= FINEST * max(abs(low), abs(high)):
         return None
     cells = int(np.clip(np.ceil(width / STEP), FEWEST_CELLS, MOST_CELLS))
     return Grid(low, high, cells)

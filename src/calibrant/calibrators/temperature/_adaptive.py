@@ -31,6 +31,7 @@ from calibrant.profile import TemperatureProfile
 DEFAULT_LOSS = "mixed"
 DEFAULT_MEMBERS = 4
 INPUT_CLIP = 100.0  # of the published code
+LARGEST_INPUT = 1e15  # of the default recipe: larger ones count as this, and have a finite spread
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def fit_anchored(
     """The default recipe: networks that read ``reading_at(best temperature)`` of every row."""
     start = best_temperature(profile, loss)
     reading = reading_at(start.x)
-    inputs = reading.read(ProfileRows(profile))
+    inputs = np.clip(reading.read(ProfileRows(profile)), -LARGEST_INPUT, LARGEST_INPUT)
     with reporter(f"fitting {title}", progress) as report:
         fit = _anchored.fit(
             profile,

@@ -42,6 +42,7 @@ MAX_ITER = 12  # Newton steps per penalty
 TOLERANCE = 1e-5
 SETTLED = 2e-3  # a network whose last step gained less than this share has all but converged
 CHUNK = 16_384  # rows whose Jacobian is held at once
+STEEPEST = 1e15  # larger slopes and curvatures of a row count as this: their products fit a float32
 # A simpler candidate is taken while its leave-one-out loss is within this many standard errors
 # of the best one's: with little data the best one is often the luckiest.
 PATIENCE = 0.25
@@ -125,8 +126,9 @@ class _Member:
         raw, layers = network.forward_all(weights, self.inputs[chunk])
         shift, rate = self.link(raw)
         row = self.loss.rows(-(self.log_base + shift), self.loss.all_rows[chunk])
-        curvature = np.maximum(row.curvature, 0.0) * rate**2
-        return network.jacobian(weights, layers), -row.slope * rate, curvature
+        slope = np.clip(-row.slope * rate, -STEEPEST, STEEPEST)
+        curvature = np.clip(row.curvature * rate**2, 0.0, STEEPEST)
+        return network.jacobian(weights, layers), slope, curvature
 
     def path(self, penalties: Sequence[float]) -> list[PathPoint]:
         """The solutions at all penalties, each from the last one's."""
