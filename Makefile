@@ -20,11 +20,7 @@ TOOLS_VENV := .venv-tools
 TOOLS := $(TOOLS_VENV)/.ready
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help demo test test-all test-jax test-oldest test-newest attack check format bench quality \
-=======
-.PHONY: FORCE help demo test test-all test-jax test-oldest test-newest check format bench quality \
->>>>>>> supply
+.PHONY: FORCE help demo test test-all test-jax test-oldest test-newest attack check format bench quality \
 	reproduce reproduce-quick lock audit clean
 
 help:  ## show this list
