@@ -20,7 +20,7 @@ TOOLS_VENV := .venv-tools
 TOOLS := $(TOOLS_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-jax test-oldest test-newest attack check format bench quality \
+.PHONY: FORCE help demo test test-all test-jax test-oldest test-newest attack check format bench quality \
 	reproduce reproduce-quick lock audit clean
 
 help:  ## show this list
@@ -73,7 +73,7 @@ $(OLDEST): pyproject.toml tools/floors.py
 	$(INSTALL_CALIBRANT)
 	@touch $@
 
-$(NEWEST): pyproject.toml
+$(NEWEST): FORCE  # what is newest may have changed
 	$(PYTHON) -m venv $(@D)
 	$(INSTALL) --upgrade "pip>=26.1"
 	$(INSTALL) --upgrade --upgrade-strategy eager --group build --group test --editable .

@@ -38,7 +38,7 @@ import calibrant
 import file_crafting as crafting
 import file_laws
 from calibrant.calibrators import REGISTRY
-from file_laws import Misbehaved, require, strictly
+from file_laws import MisbehaviourError, require, strictly
 from file_lies import damaged, lying
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "files"
@@ -195,7 +195,7 @@ def outcome(case: Case, path: Path) -> str:
     try:
         with _watched():
             return _tried(case, path)
-    except Misbehaved as error:
+    except MisbehaviourError as error:
         return str(error)
     except Exception as error:  # whatever it is, it was not meant to leave the library
         return f"{type(error).__name__}: {error}"
@@ -234,7 +234,7 @@ def _watched() -> Iterator[None]:
 
 
 def _stuck(signum: int, frame: Any) -> None:
-    raise Misbehaved("it does not end")
+    raise MisbehaviourError("it does not end")
 
 
 def _reset_peak() -> float:
@@ -283,13 +283,12 @@ def attack(kind: str, cases: int, seed: int = 0) -> Tally:
 def table(tallies: list[Tally]) -> str:
     """The outcomes of all kinds, and the first offenders."""
     lines = [f"{'kind':12}{'cases':>8}{'refused':>9}{'served well':>13}{'misbehaved':>12}{'s':>6}"]
-    for tally in tallies:
-        lines.append(
-            f"{tally.kind:12}{tally.cases:8}{tally.refused:9}{tally.served:13}"
-            f"{len(tally.offenders):12}{tally.seconds:6.0f}"
-        )
-    for tally in tallies:
-        lines += [f"  {offender}" for offender in tally.offenders[:SHOWN]]
+    lines += [
+        f"{tally.kind:12}{tally.cases:8}{tally.refused:9}{tally.served:13}"
+        f"{len(tally.offenders):12}{tally.seconds:6.0f}"
+        for tally in tallies
+    ]
+    lines += [f"  {offender}" for tally in tallies for offender in tally.offenders[:SHOWN]]
     return "\n".join(lines)
 
 

@@ -272,6 +272,17 @@ def _keys(holder: Any) -> Any:
     return holder if isinstance(holder, dict) else range(len(holder))
 
 
+def repeat(rng: Generator, contents: Contents) -> str:
+    """A list with the same entries many times."""
+    lists = [place for place in places(contents.body) if isinstance(place[0][place[1]], list)]
+    if not lists:
+        return change_value(rng, contents)
+    holder, key, path = lists[rng.integers(len(lists))]
+    times = int(rng.choice((2, 3, 50, 5000)))
+    holder[key] = holder[key] * times
+    return f"{path} {times} times"
+
+
 def rename_kind(rng: Generator, contents: Contents) -> str:
     """Another kind, class or name from the same vocabulary."""
     found = [place for place in places(contents.body) if place[1] in ("kind", "class", "version")]
@@ -394,6 +405,7 @@ CHANGES = (
     change_node,
     drop_or_add,
     swap,
+    repeat,
     rename_kind,
     rename_array,
 )

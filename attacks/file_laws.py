@@ -1,7 +1,7 @@
 """What everything that comes out of a file must do, whatever the file was.
 
-A law that does not hold raises ``Misbehaved`` with what went wrong. Warnings are errors here, but
-for those with which a fit tells of its data.
+A law that does not hold raises ``MisbehaviourError`` with what went wrong. Warnings are errors
+here, but for those with which a fit tells of its data.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LARGEST_BATCH = 400_000  # numbers; rows of more classes than fit are only looke
 SUM_SLACK = 1e-4  # of float32 rows
 
 
-class Misbehaved(Exception):
+class MisbehaviourError(Exception):
     """Something that must not happen."""
 
 
 def require(holds: Any, what: str) -> None:
     """Tell of a law that does not hold."""
     if not bool(holds):
-        raise Misbehaved(what)
+        raise MisbehaviourError(what)
 
 
 @contextmanager

@@ -206,11 +206,11 @@ def _of_rows(
         total += p.sum(axis=0)
         sums += [part.sum() for part in parts]
     q = total / rows
-    agreement, variance, claimed, poor_variance = sums
-    variance -= rows * (q * q @ share - (q @ share) ** 2)
-    claimed -= rows * (q @ q)
+    agreement, variance, claimed, poor_variance = (float(value) for value in sums)
+    variance -= rows * float(q * q @ share - (q @ share) ** 2)
+    claimed -= rows * float(q @ q)
     variance, poor_variance = max(variance, 0.0), max(poor_variance, 0.0)  # rounding
-    return Association(rows, *map(float, (agreement, variance, claimed, poor_variance)))
+    return Association(rows, agreement, variance, claimed, poor_variance)
 
 
 def _probabilities(rows: NDArray[Any], kind: InputKind) -> Floats:

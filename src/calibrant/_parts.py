@@ -96,7 +96,8 @@ def require(holds: bool, rule: str) -> None:
 def checked_number(part: Part, name: str, low: float = -LARGEST, high: float = LARGEST) -> float:
     """A field as a float within its bounds, stored as such."""
     value = getattr(part, name)
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number, got {shown(value)}")
     # before it becomes a float, which not every whole number of a file can; False for NaN
     require(
@@ -235,11 +236,20 @@ def _value(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
 
 
 MOST_NESTED = 16  # parts within parts that a file may hold
-MOST_ENTRIES = 256  # of a tuple: maps in a chain, layers of a network
 
 
-def from_state(document: Any, arrays: Mapping[str, NDArray[Any]], depth: int = 0) -> Part:
-    """The part of ``to_state``; ValueError or TypeError for anything else."""
+def from_state(document: Any, arrays: Mapping[str, NDArray[Any]]) -> Part:
+    """The part of ``to_state``; ValueError or TypeError for anything else.
+
+    Every array belongs to one field, so that a small file cannot make a large part.
+    """
+    unused = dict(arrays)
+    part = _part(document, unused, 0)
+    require(not unused, f"no part has the arrays {shown(sorted(unused))}")
+    return part
+
+
+def _part(document: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Part:
     if depth > MOST_NESTED:
         raise ValueError(f"parts must not be nested deeper than {MOST_NESTED}")
     if not isinstance(document, dict) or document.keys() != {"kind", "version", "values"}:
@@ -259,18 +269,17 @@ def from_state(document: Any, arrays: Mapping[str, NDArray[Any]], depth: int = 0
     return cls(**values)
 
 
-def _restored(value: Any, arrays: Mapping[str, NDArray[Any]], depth: int) -> Any:
+def _restored(value: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Any:
     if not isinstance(value, dict) or len(value) != 1:
         raise ValueError("a stored value must be a value, an array, a part or a tuple")
     ((form, content),) = value.items()
     if form == "array":
         if not isinstance(content, str) or content not in arrays:
-            raise ValueError(f"there is no array {shown(content)}")
-        return arrays[content]
+            raise ValueError(f"there is no array {shown(content)}, or another field has it")
+        return arrays.pop(content)
     if form == "part":
-        return from_state(content, arrays, depth + 1)
+        return _part(content, arrays, depth + 1)
     if form == "tuple" and isinstance(content, list) and depth < MOST_NESTED:
-        require(len(content) <= MOST_ENTRIES, f"a tuple must have at most {MOST_ENTRIES} entries")
         return tuple(_restored(one, arrays, depth + 1) for one in content)
     if form == "value" and (content is None or isinstance(content, bool | int | float | str)):
         return content

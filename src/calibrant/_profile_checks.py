@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from reprlib import repr as shown
 from typing import Any
 
@@ -14,7 +14,7 @@ from calibrant._partition import GRID, NODES, GapRows, NodeRows
 from calibrant._parts import LARGEST, MOST_CLASSES, SMALLEST, require
 from calibrant._types import Floats
 
-HEAVIEST = 2.0**53  # a float beyond it does not count rows any more
+HEAVIEST = 1e50  # weight: powers of it are still numbers
 CHUNK = 4096  # rows whose psi is looked at together
 SLACK = 1e-4  # of psi, whose float32 sums round; relative to 1 + log(classes)
 
@@ -27,8 +27,14 @@ def check_settings(n_classes: Any, top_k: Any, scale: Any) -> None:
             whole and low <= value <= MOST_CLASSES,
             f"{name} must be a whole number from {low} to {MOST_CLASSES}, got {shown(value)}",
         )
+    require(isinstance(scale, float), f"scale must be a number, got {shown(scale)}")
+    check_scale(scale)
+
+
+def check_scale(scale: float) -> None:
+    """Refuse a scale with which gaps cannot be computed."""
     require(
-        isinstance(scale, float) and SMALLEST <= scale <= LARGEST,
+        bool(SMALLEST <= scale <= LARGEST),
         f"scale must be a number from {SMALLEST:g} to {LARGEST:g}, got {shown(scale)}",
     )
 
@@ -65,30 +71,23 @@ def check_rows(
     label_gap: NDArray[np.float32],
     weight: Floats,
     n_classes: int,
-    scale: float,
 ) -> None:
-    """Refuse a summary of rows that no logits have, or logits too large to compute with."""
-    require(bool((np.abs(peak) <= LARGEST).all()), "peak of a profile must be finite")
+    """Refuse a summary of rows that no logits have."""
+    require(bool(np.isfinite(peak).all()), "peak of a profile must be finite")
     require(
         bool(((label_gap <= 0.0) & (label_gap > -np.inf)).all()),
         "label_gap of a profile must be finite and not above 0",
     )
     as_weights(weight, len(peak))
-    require(bool(weight.max() <= HEAVIEST), f"weights of a profile must not exceed {HEAVIEST:g}")
+    used = weight[weight > 0.0]
+    require(
+        bool(((used >= 1.0 / HEAVIEST) & (used <= HEAVIEST)).all()),
+        f"weights of a profile must be 0 or from {1.0 / HEAVIEST:g} to {HEAVIEST:g}",
+    )
     if isinstance(rows, NodeRows):
         _check_nodes(rows, label_gap, n_classes)
-        _check_reach((rows.top, rows.mean, label_gap), scale)
     else:
         _check_gaps(rows.gaps, label_gap)
-        _check_reach((rows.gaps,), scale)
-
-
-def _check_reach(gaps: Sequence[NDArray[np.float32]], scale: float) -> None:
-    deepest = min(float(np.min(part, initial=0.0, where=np.isfinite(part))) for part in gaps)
-    require(
-        -deepest <= LARGEST / scale,
-        f"gaps of a profile must not exceed {LARGEST:g}, got {-deepest:g} times {scale:g}",
-    )
 
 
 def _check_gaps(gaps: NDArray[np.float32], label_gap: NDArray[np.float32]) -> None:

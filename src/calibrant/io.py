@@ -196,8 +196,8 @@ def _calibrator_from(document: Mapping[str, Any], arrays: Mapping[str, NDArray[A
     cls = _classes().get(name) if isinstance(name, str) else None
     if cls is None:
         raise FileError(
-            f"holds a {shown(name)}, which this calibrant does not know: a calibrator of your own is "
-            "registered first (calibrant.calibrators.register)"
+            f"holds a {shown(name)}, which this calibrant does not know: a calibrator of your own "
+            "is registered first (calibrant.calibrators.register)"
         )
     calibrator = cls(**{key: _frozen(value) for key, value in document["parameters"].items()})
     formula = from_state(document["formula"], arrays)

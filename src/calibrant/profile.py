@@ -52,7 +52,7 @@ from calibrant._partition import (
     tabulate,
     tabulate_tile,
 )
-from calibrant._profile_checks import check_arrays, check_rows, check_settings
+from calibrant._profile_checks import check_arrays, check_rows, check_scale, check_settings
 from calibrant._progress import reporter
 from calibrant._rows import log_odds, top_k
 from calibrant._threads import available_cores
@@ -101,7 +101,7 @@ class TemperatureProfile:
     Raises
     ------
     ValueError
-        Where ``top_k`` is below 1, or ``scale`` is no positive finite number.
+        Where ``top_k`` is below 1, or ``scale`` is no number from 1e-37 to 1e37.
 
     See Also
     --------
@@ -127,8 +127,7 @@ class TemperatureProfile:
     def __init__(self, *, top_k: int = DEFAULT_TOP_K, scale: float = 1.0) -> None:
         if top_k < 1:
             raise ValueError(f"top_k must be at least 1, got {top_k}")
-        if not 0.0 < scale < np.inf:
-            raise ValueError(f"scale must be positive and finite, got {scale}")
+        check_scale(scale)
         self.top_k = top_k
         self.scale = float(scale)
         self.n_classes = 0
@@ -676,7 +675,7 @@ class TemperatureProfile:
         check_arrays(kind, arrays, n_classes, min(top_k, n_classes))
         rows = kind(*(arrays[f"rows.{field.name}"] for field in fields(kind)))
         block = _Block(rows, arrays["peak"], arrays["label_gap"], arrays["weight"])
-        check_rows(rows, block.peak, block.label_gap, block.weight, n_classes, scale)
+        check_rows(rows, block.peak, block.label_gap, block.weight, n_classes)
         result._blocks = [block]
         return result
 

@@ -10,6 +10,8 @@ from calibrant._ops import Ops
 from calibrant._parts import LARGEST, Part, checked_arrays, require
 from calibrant._types import Array, Floats
 
+MOST_LAYERS = 32
+
 
 class Layered(Protocol):
     """A part with the layers of a network."""
@@ -30,6 +32,7 @@ def checked_layers(part: Part, reach: Floats) -> Floats:
     """
     kernels, biases = checked_arrays(part, "kernels", 2), checked_arrays(part, "biases", 1)
     require(len(kernels) == len(biases) > 0, "every kernel must have a bias")
+    require(len(biases) <= MOST_LAYERS, f"the network must have at most {MOST_LAYERS} layers")
     for kernel, bias in zip(kernels, biases, strict=True):
         shape = (len(reach), len(bias))
         require(kernel.shape == shape, f"a kernel must have shape {shape}, got {kernel.shape}")

@@ -22,7 +22,7 @@ from calibrant.formulas._layers import checked_layers, network_output, widest
 
 FINEST = 1e-6  # the narrowest table, relative to its place: its ends differ in float32, too
 FARTHEST = 1e12  # logits beyond it count as this: a quadrature of them stays finite in float32
-MOST_NODES = 2048  # of a quadrature: it takes a pass over the logits for each
+MOST_NODES = 512  # of a quadrature: it takes a pass over the logits for each
 
 
 @dataclass(frozen=True, eq=False)

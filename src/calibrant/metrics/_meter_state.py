@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._binning import BinStats, bin_index, equal_width_edges
-from calibrant._parts import LARGEST, SMALLEST
 from calibrant._types import Floats
+from calibrant._weights import MOST_ROWS
 from calibrant.metrics._cells import CELL_EDGES, CELLS
 from calibrant.metrics._labelled import Labelled
 from calibrant.metrics._readings import Reads, bins_of, row_scores
@@ -20,7 +20,8 @@ from calibrant.metrics._registry import METRICS
 Counts = NDArray[np.int64]
 Shapes = dict[str, tuple[int, ...]]
 
-MOST_ROWS = 2**53
+LARGEST_SUM = 1e300  # sums that add up to more are no numbers
+HEAVIEST = 1e60  # weight of all rows, and one over the lightest
 _ROUNDING = 1e-5  # of sums, and of probabilities beyond [0, 1], relative to the weights
 LARGEST_SCORE = 1e100  # of a row: larger ones, whose sums would not be numbers, count as infinite
 _DOWN, _UP = 1.0 - _ROUNDING, 1.0 + _ROUNDING
@@ -146,7 +147,7 @@ def checked_state(layout: Layout, counts: Any, sums: Any) -> MeterState:
     counts = _vector(counts, "int64", _size(layout.counts), "counts")
     sums = _vector(sums, "float64", _size(layout.sums), "sums")
     _refuse(counts < 0, counts, "counts of a meter must be at least 0")
-    _refuse(~np.isfinite(sums), sums, "sums of a meter must be finite")
+    _refuse(~(np.abs(sums) <= LARGEST_SUM), sums, "sums of a meter must be finite")
     state = MeterState(layout, counts, sums)
     _check_weights(state)
     for index, name in enumerate(layout.scores):
@@ -160,10 +161,10 @@ def _check_weights(state: MeterState) -> None:
     """Refuse weights that no rows can have."""
     rows, total, squares = state.count("rows"), state.sum("weight"), state.sum("weight_squares")
     _refuse(rows < 1, rows, "a meter with classes must have at least one row")
-    _refuse(rows > MOST_ROWS, rows, f"the rows of a meter must be at most {MOST_ROWS}")
+    _refuse(rows > MOST_ROWS, rows, f"the rows of a meter must be at most {MOST_ROWS:g}")
     for part in (total, squares):
         _refuse(part <= 0.0, part, "weights of a meter must have positive sums")
-    _refuse_outside(total, SMALLEST, LARGEST, "the weight of a meter")
+    _refuse_outside(total, 1.0 / HEAVIEST, HEAVIEST, "the weight of a meter")
     lowest, highest = float(total) ** 2 / float(rows), float(total) ** 2
     _refuse_outside(squares, lowest * _DOWN, highest * _UP, "the squared weights of a meter")
     slack = _ROUNDING * float(squares)

@@ -150,7 +150,8 @@ class CalibratorModule(nn.Module):
 
     def _look_at(self, scores: Tensor) -> None:
         """Warn of probabilities, once, where their values can be read without waiting."""
-        if torch.jit.is_tracing() or scores.device.type != "cpu" or not scores.numel():
+        tracing = torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+        if tracing or scores.device.type != "cpu" or not scores.numel():
             return
         self._unseen = False
         rows = scores.detach()

@@ -420,7 +420,7 @@ def test_stopping_early_is_told():
         ({"hidden": ()}, "hidden must be one or more widths"),
         ({"hidden": (0,)}, "hidden must be one or more widths"),
         ({"penalty": -1.0}, "penalty must be at least 0, got -1.0"),
-        ({"nodes": 1}, "nodes must be at least 2, got 1"),
+        ({"nodes": 1}, "nodes must be between 2 and 511, got 1"),
         ({"starts": 0}, "starts must be a whole number of at least 1, got 0"),
     ],
 )

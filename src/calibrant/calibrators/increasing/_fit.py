@@ -26,6 +26,7 @@ from calibrant._types import Floats, Report
 from calibrant._weights import shares
 from calibrant.calibrators import _network as network
 from calibrant.calibrators.increasing._quadrature import Rule, growth, output_for
+from calibrant.formulas.increasing import FINEST
 
 STEP = 0.1  # of the grid, in units of the temperature
 FEWEST_CELLS, MOST_CELLS = 64, 1024
@@ -72,7 +73,7 @@ def make_grid(logits: Floats, labels: NDArray[np.int64], temperature: float) -> 
     high = float(tops.max())
     with np.errstate(over="ignore"):
         width = (high - low) / temperature
-    if not NARROWEST <= width <= WIDEST:
+    if not NARROWEST <= width <= WIDEST or high - low <= FINEST * max(abs(low), abs(high)):
         return None
     cells = int(np.clip(np.ceil(width / STEP), FEWEST_CELLS, MOST_CELLS))
     return Grid(low, high, cells)
