@@ -47,6 +47,7 @@ from calibrant._rows import log_odds
 from calibrant._threads import available_cores, one_blas_thread
 from calibrant._types import Array, Floats, InputKind, Labels
 from calibrant.calibrators._best_temperature import scaled_profile
+from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_off
 from calibrant.formulas import Formula, LogitMap, TemperatureFormula
 from calibrant.profile import TemperatureProfile
 
@@ -79,6 +80,8 @@ class Calibrator(BaseEstimator, ABC):
 
     #: True for the methods that are defined for two classes alone.
     two_classes_only: ClassVar[bool] = False
+    #: False for the method that leaves the scores as they are, of which nobody expects anything.
+    _adjusts: ClassVar[bool] = True
     #: What kind of formula a fit gives: whether there are temperatures, or new logits.
     _gives: ClassVar[type[Formula]] = Formula  # type: ignore[type-abstract]
 
@@ -428,6 +431,8 @@ class LogitCalibrator(Calibrator, ABC):
         data = self._entered(*without_ignored(logits, labels, sample_weight, ignore_index))
         warn_if_unrelated(association(data.logits, data.labels, None, "logits"))
         formula, info = self._fit_logits(data)
+        some = some_rows(len(data.labels))
+        warn_if_shares_are_off(formula, data.logits[some], data.labels[some], data.weight[some])
         info = replace(info, seconds=time.perf_counter() - started)
         return self._keep(formula, info, data.n_classes)
 
@@ -542,7 +547,7 @@ class ProfileCalibrator(Calibrator, ABC):
         if isinstance(logits, TemperatureProfile):
             if not (labels is None and sample_weight is None and ignore_index is None):
                 raise TypeError("a profile holds labels and weights: fit(profile) takes no others")
-            profile = logits
+            profile, scores = logits, None
             self._check_kind(profile)
         else:
             if labels is None:
@@ -551,8 +556,19 @@ class ProfileCalibrator(Calibrator, ABC):
             profile = self._profile(*scores)
         warn_if_unrelated(profile._association)
         formula, info = self._fit_profile(profile)
+        if scores is not None and self._adjusts:
+            self._check_shares(formula, *scores)
         info = replace(info, seconds=time.perf_counter() - started)
         return self._keep(formula, info, profile.n_classes)
+
+    @final
+    def _check_shares(self, formula: Formula, scores: Any, labels: Any, sample_weight: Any) -> None:
+        """Warn of a wrong prior, which no temperature repairs; the rows have been checked."""
+        scores = as_scores(scores, self.input)
+        some, rows = some_rows(scores.shape[0]), scores.shape[0]
+        logits = as_logits(to_numpy(scores[some]), self.input)
+        target = as_labels(labels, rows, scores.shape[1])[some]
+        warn_if_shares_are_off(formula, logits, target, as_weights(sample_weight, rows)[some])
 
     @final
     def _check_kind(self, profile: TemperatureProfile) -> None:

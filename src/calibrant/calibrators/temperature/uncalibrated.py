@@ -36,6 +36,7 @@ class Uncalibrated(ProfileCalibrator):
     array([[0.881, 0.119]])
     """
 
+    _adjusts = False
     _gives = ConstantTemperature
 
     def __init__(self, input: InputKind = "logits") -> None:  # noqa: A002
