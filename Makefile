@@ -26,13 +26,15 @@ TOOLS := $(TOOLS_VENV)/.ready
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
-# In the recipe of ENVIRONMENT/.ready: its pip. Modules are compiled when they are first imported:
-# most never are.
-INSTALL = $(@D)/bin/python -m pip install --quiet --no-compile
+# In the recipe of ENVIRONMENT/.ready: its pip.
+INSTALL = $(@D)/bin/python -m pip install --quiet
 INSTALL_PIP = $(INSTALL) --require-hashes -r requirements/pip.txt
 INSTALL_RUNTIME = $(INSTALL) --require-hashes -r requirements/runtime.txt
 INSTALL_LOCKED = $(INSTALL) --require-hashes -c requirements/development.txt
 INSTALL_CALIBRANT = $(INSTALL) --no-deps --no-build-isolation --editable .
+
+# The demo imports a few modules only; for more, all are compiled at once, on all cores.
+$(RUNTIME) $(READY): INSTALL += --no-compile
 
 $(RUNTIME): pyproject.toml requirements/runtime.txt
 	$(PYTHON) -m venv $(@D)
@@ -46,6 +48,7 @@ $(READY): $(RUNTIME) requirements/development.txt
 	$(INSTALL_PIP)
 	@$(INSTALL_LOCKED) --no-index --no-deps --group torch 2>/dev/null || true
 	$(INSTALL_LOCKED) --group test --group check
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true  # some are not meant to be compiled
 	@touch $@
 
 # Peers bring heavy and old dependencies: they have an environment of their own, without a lock.
