@@ -11,6 +11,8 @@ from calibrant._types import Floats
 from calibrant._weights import as_counts
 from calibrant.calibrators._base import LabelledLogits
 
+SMALLEST = 1e-25  # smaller scores are 0: their slopes would leave the range of floats
+
 
 @dataclass(frozen=True)
 class LogOdds:
@@ -25,6 +27,7 @@ class LogOdds:
         """Those of the rows with two finite logits: a masked class says nothing."""
         used = np.isfinite(data.logits).all(axis=1)
         score = data.logits[used, 1] - data.logits[used, 0]
+        score = np.where(np.abs(score) < SMALLEST, 0.0, score)
         weight = data.weight[used]
         return cls(score, data.labels[used] == 1, as_counts(weight) if len(weight) else weight)
 
