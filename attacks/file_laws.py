@@ -1,6 +1,6 @@
 """What everything that comes out of a file must do, whatever the file was.
 
-A law that does not hold raises ``MisbehaviourError`` with what went wrong. Warnings are errors here,
+A law that does not hold raises ``MisbehaviourError`` with what went wrong. Warnings are errors,
 but for those with which a fit tells of its data.
 """
 
