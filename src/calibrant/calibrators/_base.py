@@ -50,7 +50,7 @@ from calibrant.calibrators._best_temperature import scaled_profile
 from calibrant.formulas import Formula, LogitMap, TemperatureFormula
 from calibrant.profile import TemperatureProfile
 
-USUAL_WIDTH = 64  # numbers per logit that a tile has room for; for more of them it is smaller
+USUAL_WIDTH = 16  # numbers per logit that a tile has room for; for more of them it is smaller
 Fitted = tuple[Formula, FitInfo]  # what a method's fit gives
 TileFunction = Callable[[Array, Ops], Array]
 
