@@ -328,7 +328,7 @@ def test_attach_refusals(tmp_path: Path) -> None:
         attach(tmp_path / "m.onnx", fitted("ts"), out, "logits")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         attach(tmp_path / "none.onnx", fitted("ts"), out)
-    with pytest.raises(ValueError, match="is not an ONNX model"):
+    with pytest.raises(ValueError, match="cannot be read as an ONNX model"):
         attach(tmp_path / "text.onnx", fitted("ts"), out)
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "none/out.onnx")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from calibrant._foreign_files import parsing
 from calibrant.calibrators import Calibrator
 from calibrant.onnx._builder import OLDEST_OPSET, GraphBuilder, need_onnx
 from calibrant.onnx._files import output_info, write
 from calibrant.onnx._graph import GraphNames, GraphSource, emit, graph_source
 
 FLOATS = ("float32", "float16", "float64")
+MODEL = "an ONNX model"
 
 
 def attach(
@@ -49,9 +51,11 @@ def attach(
 
     Raises
     ------
+    FileError
+        Where the file is no ONNX model, or its weights lie in files that are not beside it: files
+        outside its folder are never opened.
     ValueError
-        Where the file is no ONNX model, the tensor is not there, or the number of classes does
-        not fit.
+        Where the tensor is not there, or the number of classes does not fit.
     TypeError
         Where the tensor is no array of floats, or ``calibrator`` no calibrator of calibrant.
     FileNotFoundError
@@ -72,11 +76,12 @@ def attach(
     onnx = need_onnx()
     model = _load(model_path)
     imports = _default_opset(model)
-    if imports.version < OLDEST_OPSET:
-        converter = need_onnx("onnx.version_converter")
-        model = converter.convert_version(model, OLDEST_OPSET)
-        imports = _default_opset(model)
-    shapes = need_onnx("onnx.shape_inference").infer_shapes(model)
+    with parsing(Path(model_path), MODEL):
+        if imports.version < OLDEST_OPSET:
+            converter = need_onnx("onnx.version_converter")
+            model = converter.convert_version(model, OLDEST_OPSET)
+            imports = _default_opset(model)
+        shapes = need_onnx("onnx.shape_inference").infer_shapes(model)
     logits = _logits(shapes.graph, logits_output)
     classes = logits.shape[-1] if logits.shape else None
     source = graph_source(calibrator, classes if isinstance(classes, int) else None)
@@ -89,11 +94,9 @@ def attach(
     model.graph.output.extend(_declared(names, logits))
     lowest = onnx.helper.find_min_ir_version_for(list(model.opset_import))
     model.ir_version = max(model.ir_version, lowest)
-    external = _external(model)
-    if external:
-        loader = need_onnx("onnx.external_data_helper")
-        loader.load_external_data_for_model(model, os.fspath(Path(model_path).parent))
-    write(model, out_path, external)
+    external = _external_tensors(model)
+    _load_external(model, external, Path(model_path))
+    write(model, out_path, bool(external))
     return names
 
 
@@ -114,11 +117,8 @@ def _load(path: str | os.PathLike[str]) -> Any:
     """The model without the weights that lie in other files: they are needed only to write it."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {os.fspath(path)}")
-    errors = need_onnx("google.protobuf.message")
-    try:
+    with parsing(Path(path), MODEL):
         return need_onnx().load(os.fspath(path), load_external_data=False)
-    except errors.DecodeError as error:
-        raise ValueError(f"{os.fspath(path)} is not an ONNX model: {error}") from None
 
 
 def _default_opset(model: Any) -> Any:
@@ -200,6 +200,38 @@ def _declared(names: GraphNames, logits: _Logits) -> list[Any]:
     ]
 
 
-def _external(model: Any) -> bool:
+def _load_external(model: Any, tensors: list[Any], path: Path) -> None:
+    """Read weights that lie in other files. Only files in the model's own folder are opened."""
+    folder = os.path.realpath(path.parent)
+    with parsing(path, MODEL):
+        for tensor in tensors:
+            location = {entry.key: entry.value for entry in tensor.external_data}.get("location", "")
+            file = os.path.realpath(os.path.join(folder, location))
+            if os.path.commonpath([folder, file]) != folder:
+                raise ValueError(f"its weights {location!r} lie outside its folder")
+            if not os.path.isfile(file):
+                raise ValueError(f"its weights {location!r} are not beside it")
+        if tensors:
+            loader = need_onnx("onnx.external_data_helper")
+            loader.load_external_data_for_model(model, os.fspath(path.parent))
+
+
+def _external_tensors(model: Any) -> list[Any]:
+    """The tensors whose values lie in other files."""
     external = need_onnx("onnx").TensorProto.EXTERNAL
-    return any(tensor.data_location == external for tensor in model.graph.initializer)
+    nodes = [node for function in model.functions for node in function.node]
+    tensors = (*_tensors(model.graph), *_tensors_of_nodes(nodes))
+    return [tensor for tensor in tensors if tensor.data_location == external]
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    """All tensors of a graph and of the graphs inside it."""
+    yield from graph.initializer
+    yield from _tensors_of_nodes(graph.node)
+
+
+def _tensors_of_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
+    for attribute in (attribute for node in nodes for attribute in node.attribute):
+        yield from (attribute.t, *attribute.tensors)
+        for inner in (attribute.g, *attribute.graphs):
+            yield from _tensors(inner)

@@ -25,7 +25,11 @@ def write(model: Any, path: str | os.PathLike[str], external: bool = False) -> N
         options: dict[str, Any] = {"save_as_external_data": True, "location": data}
         onnx.save_model(model, os.fspath(temporary), **(options if external else {}))
         # full_check infers all shapes, and compares them with what the outputs declare
-        onnx.checker.check_model(os.fspath(temporary), full_check=True)
+        try:
+            onnx.checker.check_model(os.fspath(temporary), full_check=True)
+        except onnx.checker.ValidationError as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"the model does not pass ONNX's own check: {reason}") from None
         if (written := Path(folder, data)).exists():
             written.chmod(temporary.stat().st_mode)  # onnx writes it for its owner alone
             os.replace(written, target.with_name(data))
