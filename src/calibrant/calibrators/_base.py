@@ -127,6 +127,10 @@ class Calibrator(BaseEstimator, ABC):
         return self._will_keep_arg_max()
 
     @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense, before any work is done."""
+
+    @abstractmethod
     def _will_keep_arg_max(self) -> bool:
         """Whether the formula of a fit with these parameters keeps the arg max."""
 
@@ -469,10 +473,6 @@ class LogitCalibrator(Calibrator, ABC):
         return 2 * 8 * rows * classes  # the logits, and at least one array of their size
 
     @abstractmethod
-    def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before any work is done."""
-
-    @abstractmethod
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         """The formula of labelled logits, and how it was found. Sets nothing."""
 
@@ -571,10 +571,6 @@ class ProfileCalibrator(Calibrator, ABC):
     def _profile(self, scores: Any, labels: Any, sample_weight: Any) -> TemperatureProfile:
         """The profile from which the method is fitted; a method may refine it."""
         return scaled_profile(scores, labels, sample_weight, self.input)
-
-    @abstractmethod
-    def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before any work is done."""
 
     @abstractmethod
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
