@@ -321,7 +321,7 @@ def _bomb(suffix: str, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
 
 
 def npz_bomb(rng: Generator) -> bytes:
-    """An archive that expands, compressed in one of four ways; its directory may be silent on it."""
+    """An archive that expands, compressed in one of four ways; its directory may not say so."""
     ways = (zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
     content = bytearray(_bomb(".npz", ways[rng.integers(4)]))
     if rng.random() < 0.4:

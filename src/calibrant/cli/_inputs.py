@@ -33,7 +33,7 @@ def read_for(method: Calibrator | None, file: Path, **reading: Any) -> ScoreFile
 
 @contextmanager
 def about(file: Path) -> Iterator[None]:
-    """Errors about the rows of a file name it: ``_errors`` puts an error's notes before its text."""
+    """Errors about the rows of a file name it: ``_errors`` puts an error's notes first."""
     try:
         yield
     except (ValueError, TypeError, MemoryError) as error:
