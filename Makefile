@@ -26,14 +26,15 @@ TOOLS := $(TOOLS_VENV)/.ready
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
-# In the recipe of ENVIRONMENT/.ready: its pip. Modules are compiled when they are first imported:
-# most never are.
+# For the recipe of ENVIRONMENT/.ready. Modules are compiled at the end, on all cores.
 INSTALL = $(@D)/bin/python -m pip install --quiet --no-compile
 INSTALL_PIP = $(INSTALL) --require-hashes -r requirements/pip.txt
 INSTALL_RUNTIME = $(INSTALL) --require-hashes -r requirements/runtime.txt
 INSTALL_LOCKED = $(INSTALL) --require-hashes -c requirements/development.txt
 INSTALL_CALIBRANT = $(INSTALL) --no-deps --no-build-isolation --editable .
+FINISH = @$(@D)/bin/python -m compileall -qq -j 0 $(@D)/lib || true; touch $@
 
+# The demo imports few modules: they need not be compiled before.
 $(RUNTIME): pyproject.toml requirements/runtime.txt
 	$(PYTHON) -m venv $(@D)
 	$(INSTALL_RUNTIME)
@@ -46,7 +47,7 @@ $(READY): $(RUNTIME) requirements/development.txt
 	$(INSTALL_PIP)
 	@$(INSTALL_LOCKED) --no-index --no-deps --group torch 2>/dev/null || true
 	$(INSTALL_LOCKED) --group test --group check
-	@touch $@
+	$(FINISH)
 
 # Peers bring heavy and old dependencies: they have an environment of their own, without a lock.
 $(PEERS): pyproject.toml
@@ -55,7 +56,7 @@ $(PEERS): pyproject.toml
 	$(INSTALL) --group peers --editable .
 	# Its metadata asks for Python 3.12; its code runs on 3.11.
 	$(INSTALL) --no-deps --ignore-requires-python "dirichletcal>=0.5.3"
-	@touch $@
+	$(FINISH)
 
 $(JAX): pyproject.toml requirements/development.txt
 	$(PYTHON) -m venv $(@D)
@@ -63,7 +64,7 @@ $(JAX): pyproject.toml requirements/development.txt
 	$(INSTALL_RUNTIME)
 	$(INSTALL_LOCKED) --group jax
 	$(INSTALL_CALIBRANT)
-	@touch $@
+	$(FINISH)
 
 $(OLDEST): pyproject.toml tools/floors.py
 	$(OLDEST_PYTHON) -m venv $(@D)
@@ -71,19 +72,19 @@ $(OLDEST): pyproject.toml tools/floors.py
 	$(@D)/bin/python tools/floors.py > $(@D)/floors.txt
 	$(INSTALL) -r $(@D)/floors.txt
 	$(INSTALL_CALIBRANT)
-	@touch $@
+	$(FINISH)
 
 $(NEWEST): FORCE  # what is newest may have changed
 	$(PYTHON) -m venv $(@D)
 	$(INSTALL) --upgrade "pip>=26.1"
 	$(INSTALL) --upgrade --upgrade-strategy eager --group build --group test --editable .
-	@touch $@
+	$(FINISH)
 
 $(TOOLS): requirements/development.txt
 	$(PYTHON) -m venv $(@D)
 	$(INSTALL_PIP)
 	$(INSTALL_LOCKED) --group tools
-	@touch $@
+	$(FINISH)
 
 demo: $(RUNTIME)  ## calibrate real logits and compare the methods
 	@$(BIN)/calibrant demo

@@ -1,7 +1,7 @@
 """What everything that comes out of a file must do, whatever the file was.
 
-A law that does not hold raises ``MisbehaviourError`` with what went wrong. Warnings are errors
-here, but for those with which a fit tells of its data.
+A law that does not hold raises ``MisbehaviourError`` with what went wrong. Warnings are errors,
+but for those with which a fit tells of its data.
 """
 
 from __future__ import annotations

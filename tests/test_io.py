@@ -437,14 +437,151 @@ def test_a_profile_without_its_settings(tmp_path):
         (lambda d, a: d.update(n_classes=0), "n_classes must be a whole number from 2"),
         (lambda d, a: d.update(input="scores"), "input must be"),
         (lambda d, a: d.update(scale=-1.0), "scale must be a number from"),
+        (lambda d, a: d.update(scale=1e300), "scale must be a number from"),
+        (lambda d, a: d.update(scale=True), "scale must be a number, got True"),
+        (lambda d, a: d.update(scale="1"), "scale must be a number, got '1'"),
+        (lambda d, a: d.update(top_k=2.5), "top_k must be a whole number from 1"),
+        (lambda d, a: d.update(top_k=10**400), "top_k must be a whole number from 1"),
+        (lambda d, a: d.update(rows="sums"), "KeyError"),
+        (lambda d, a: a.update({k: v[..., :0] for k, v in a.items()}), "at least one row"),
+        (lambda d, a: a.update(weight=a["weight"].astype(np.float32)), "weight of a profile must"),
+        (lambda d, a: a["weight"].__setitem__(0, 1e60), "must be 0 or from 1e-50 to 1e"),
+        (lambda d, a: a["rows.gaps"].__setitem__((0, 0), -1.0), "must begin with 0 and not rise"),
+        (lambda d, a: a["rows.gaps"].__setitem__((5, 0), 0.5), "must begin with 0 and not rise"),
+        (lambda d, a: a["rows.gaps"].__setitem__((3, 0), np.nan), "must begin with 0 and not rise"),
+        (lambda d, a: a["label_gap"].__setitem__(0, -0.1234), "one of its row's gaps"),
     ],
 )
 def test_crafted_profiles_are_refused(change, message, tmp_path):
-    path = tmp_path / "profile.safetensors"
-    calibrant.save(TemperatureProfile.from_logits(LOGITS, LABELS), path)
+    check_changed_profile(TemperatureProfile.from_logits(LOGITS, LABELS), change, message, tmp_path)
+
+
+WIDE = np.random.default_rng(3).normal(size=(20, 70))  # a profile of nodes
+
+
+LIFTED = np.zeros((20, 45, 3), np.float32)
+LIFTED[0, 22, 0] = 0.1
+
+
+def node(value: int, number: float) -> Callable[[Any, Any], None]:
+    """One number of psi in the middle of the grid: 0 is psi, 1 its slope, 2 its curvature."""
+    return lambda document, arrays: arrays["rows.nodes"].__setitem__((0, 22, value), number)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (node(0, np.nan), "nodes of a profile must be finite"),
+        (node(0, 9.0), "nodes of a profile must lie between the logarithms"),
+        (node(0, -1.0), "nodes of a profile must lie between the logarithms"),
+        (node(1, 0.1), "nodes of a profile must fall"),
+        (node(1, -9.0), "nodes of a profile must have a possible entropy"),
+        (node(2, 30.0), "nodes of a profile must have a possible variance"),
+        (node(2, -30.0), "nodes of a profile must have a possible variance"),
+        (lambda d, a: a["rows.nodes"].__iadd__(LIFTED), "nodes of a profile must be convex"),
+        (lambda d, a: a["rows.top"].__setitem__((0, 1), 0.1), "top of a profile must begin with 0"),
+        (
+            lambda d, a: a["rows.top"].__setitem__((0, -1), -np.inf),
+            "top of a profile must be finit",
+        ),
+        (lambda d, a: a["rows.mean"].__setitem__(0, 0.1), "mean of a profile must be finite and"),
+        (lambda d, a: a["rows.finite"].__setitem__(0, 71), "finite of a profile must be between"),
+        (lambda d, a: a["rows.ties"].__setitem__(0, 2), "ties of a profile must be the classes at"),
+        (lambda d, a: a["label_gap"].__setitem__(0, -1e-3), "label_gap of a profile must be a gap"),
+        (
+            lambda d, a: a.update({"rows.top": a["rows.top"][:, :2]}),
+            "top of a profile must be floa",
+        ),
+    ],
+)
+def test_crafted_profiles_of_nodes_are_refused(change, message, tmp_path):
+    profile = TemperatureProfile.from_logits(WIDE, WIDE.argmax(axis=1), top_k=4)
+    check_changed_profile(profile, change, message, tmp_path)
+
+
+def check_changed_profile(profile: Any, change: Any, message: str, folder: Path) -> None:
+    path = folder / "profile.safetensors"
+    calibrant.save(profile, path)
     document, arrays = _container.read(path)
     arrays = {name: array.copy() for name, array in arrays.items()}
     change(document, arrays)
     forge(path, "profile", document, arrays)
     with pytest.raises(FileError, match=message):
         calibrant.load(path)
+
+
+# --- what a file promises ---------------------------------------------------------------------
+
+
+def test_a_formula_that_moves_the_arg_max_is_not_that_of_a_method_that_keeps_it(tmp_path):
+    path = tmp_path / "irm.safetensors"
+    calibrant.save(calibrant.calibrator("irm").fit(LOGITS, LABELS), path)
+    document, arrays = _container.read(path)
+    document["formula"]["values"]["keep_arg_max"] = {"value": False}
+    forge(path, "calibrator", document, arrays)
+    with pytest.raises(FileError, match="MultiClassIsotonic with these parameters keeps the arg m"):
+        calibrant.load(path)
+
+
+def test_parameters_set_after_the_fit_must_not_promise_more(tmp_path):
+    pts = PTS(clip_logits=True, members=1).fit(LOGITS, LABELS)
+    pts.set_params(clip_logits=False)
+    with pytest.raises(ValueError, match="with these parameters keeps the arg max, its formula"):
+        calibrant.save(pts, tmp_path / "pts.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("ts", lambda d: d.update(formula=MARGIN), "needs a formula, got a Margin"),
+        ("ets", lambda d: d.update(formula=TS_DOCUMENT["formula"]), "object has no attribute"),
+        ("matrix", lambda d: d["fit_info"].update(details={}), "KeyError.*start_temperature"),
+        (
+            "matrix",
+            lambda d: start_temperature(d, -1.0),
+            "temperature_ must be a finite number abo",
+        ),
+        ("matrix", lambda d: start_temperature(d, "warm"), "could not convert string to float"),
+        ("ts", lambda d: d["fit_info"].update(iterations=1.5), "the report of the fit is none"),
+        ("ts", lambda d: d["fit_info"].update(loss=3), "the report of the fit is none"),
+        ("ts", lambda d: d["fit_info"].update(after=True), "the report of the fit is none"),
+        ("ts", lambda d: d["fit_info"].update(details=[]), "the report of the fit is none"),
+        ("ts", lambda d: d.update(n_classes=10**30), "n_classes must be a whole number up to"),
+        ("ts", lambda d: d.update(n_classes=1), "reads the top 2 logits, got 1 classes"),
+        ("ts", lambda d: d.update(parameters=[]), "has no attribute 'items'"),
+        ("ts", lambda d: d.update(kind="oracle"), "holds a 'oracle', which this calibrant does"),
+    ],
+)
+def test_documents_that_promise_what_is_not_there(name, change, message, tmp_path):
+    path = tmp_path / "c.safetensors"
+    calibrant.save(calibrant.calibrator(name).fit(LOGITS, LABELS), path)
+    document, arrays = _container.read(path)
+    change(document)
+    arrays = arrays if name == "matrix" else {}
+    forge(path, document.pop("kind"), document, arrays)
+    with pytest.raises(FileError, match=message):
+        calibrant.load(path)
+
+
+MARGIN = {"kind": "margin", "version": 1, "values": {}}
+
+
+def start_temperature(document: dict[str, Any], value: Any) -> None:
+    document["fit_info"]["details"]["start_temperature"] = value
+
+
+def test_messages_stay_short(tmp_path):
+    long = {"value": {"value": "x" * 100_000}}
+    for change in (ts_formula(values=long), {"class": "x" * 99_999}, {"input": "x" * 99_999}):
+        path = forge(tmp_path / "ts", "calibrator", TS_DOCUMENT | change, {})
+        with pytest.raises(FileError) as caught:
+            calibrant.load(path)
+        assert len(str(caught.value)) < 500 + len(str(path))
+
+
+def test_a_calibrator_of_another_kind_of_file(tmp_path):
+    path = tmp_path / "profile.safetensors"
+    calibrant.save(TemperatureProfile.from_logits(LOGITS, LABELS), path)
+    with pytest.raises(FileError, match="holds a TemperatureProfile, not a calibrator"):
+        calibrant.io.load_calibrator(path)

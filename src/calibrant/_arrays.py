@@ -110,7 +110,7 @@ def _as_array(values: Any, name: str) -> Array:
         array_namespace(values)
     except TypeError:  # a list, a data frame, ...
         try:
-            values = np.asarray(values)
+            values = _from_other(values, name)
         except ValueError as error:
             raise ValueError(f"{name} must be a rectangular array: {error}") from None
     if isinstance(values, np.ndarray):
@@ -120,6 +120,20 @@ def _as_array(values: Any, name: str) -> Array:
     if any(kind in str(values.dtype) for kind in ("complex", "bool")):
         raise TypeError(f"{name} must be real numbers, got dtype {values.dtype}")
     return values
+
+
+def _from_other(values: Any, name: str) -> NDArray[Any]:
+    """What is no array as NumPy; columns of numbers that may be missing are still numbers."""
+    array = np.asarray(values)
+    if array.dtype != object or not hasattr(values, "dtypes"):
+        return array
+    kinds = {getattr(dtype, "kind", "O") for dtype in np.atleast_1d(np.asarray(values.dtypes))}
+    if not kinds <= set("fiu"):
+        return array
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must not have missing values (NA): leave such rows out") from None
 
 
 def refuse_masked(values: Any, name: str) -> None:
@@ -141,6 +155,8 @@ def as_working_float(array: Array) -> Array:
     if array.dtype == xp.float64 or array.dtype == xp.float32:
         return array
     narrow = "float16" in str(array.dtype)  # float16 and bfloat16
+    if is_numpy_array(array) and not array.dtype.isnative:
+        narrow = array.dtype.kind == "f" and array.dtype.itemsize < 8
     return _cast(array, xp.float32 if narrow else xp.float64)
 
 
@@ -313,8 +329,10 @@ def without_ignored(
     return array_namespace(scores).take(scores, rows, axis=0), target[kept], weight
 
 
-def as_numpy(values: Any) -> NDArray[Any]:
+def as_numpy(values: Any, name: str = "labels") -> NDArray[Any]:
     """Any array, list or column in main memory as NumPy."""
+    if hasattr(values, "dtypes"):
+        return _from_other(values, name)
     return to_numpy(values) if hasattr(values, "shape") else np.asarray(values)
 
 
@@ -390,7 +408,7 @@ def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     if sample_weight is None:
         return np.ones(rows)
     refuse_masked(sample_weight, "sample_weight")
-    array = as_numpy(sample_weight)
+    array = as_numpy(sample_weight, "sample_weight")
     if array.dtype.kind not in "fiub":
         raise TypeError(f"sample_weight must be numbers, got dtype {array.dtype}")
     if array.shape != (rows,):

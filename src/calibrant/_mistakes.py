@@ -28,9 +28,10 @@ from calibrant._types import Array, Floats, InputKind, Labels
 FEW = 16  # rows that tell what an array holds
 
 
-def _some(rows: int, count: int) -> NDArray[np.int64]:
-    """So many places among the rows at most, evenly spread."""
-    return np.linspace(0, rows - 1, min(rows, count)).astype(np.int64)
+def _few(rows: int) -> slice:
+    """A few of the rows, evenly spread."""
+    step = max(1, rows // FEW)
+    return slice(0, step * FEW, step)
 
 
 def _taken(scores: Array, places: NDArray[np.int64]) -> NDArray[Any]:
@@ -62,10 +63,12 @@ def look_like_probabilities(scores: Array) -> bool:
         first, last = scores.item(0), scores.item(-1)
         if not (0.0 <= first <= 1.0 and 0.0 <= last <= 1.0):
             return False
-        if first != 0.0 and not abs(scores[0].sum(dtype=np.float64) - 1.0) < SUM_TOLERANCE:
+        with np.errstate(over="ignore"):
+            total = scores[0].sum(dtype=np.float64)
+        if first != 0.0 and not abs(total - 1.0) < SUM_TOLERANCE:
             return False
     rows, classes = scores.shape
-    values = _taken(scores, _some(rows, FEW)).astype(np.float64)
+    values = to_numpy(scores[_few(rows)]).astype(np.float64)
     if not (len(values) and values.min() >= 0.0 and values.max() <= 1.0 + SUM_TOLERANCE):
         return False
     if classes == 2 and not values[:, 0].any():  # the logits (0, s) of a binary model
@@ -89,9 +92,9 @@ def refuse_label_column(scores: Array, labels: Labels) -> None:
     rows = len(labels)
     if rows < FEW or labels.min() == labels.max():
         return
-    places = _some(rows, FEW)
-    values = _taken(scores, places)
-    for column in np.flatnonzero((values == labels[places][:, None]).all(axis=0)):
+    few = _few(rows)
+    values = to_numpy(scores[few])
+    for column in np.flatnonzero((values == labels[few][:, None]).all(axis=0)):
         others = np.delete(values, column, axis=1)
         same = bool((to_numpy(scores[:, int(column)]) == labels).all())
         if same and not np.isin(others, (0.0, 1.0)).all():
@@ -176,7 +179,8 @@ def association(
     most = min(len(used), MOST_ROWS, max(1, MOST_ELEMENTS // scores.shape[1]))
     count = min(FIRST_ROWS, most)
     while True:
-        found = _of_rows(scores, labels, used[_some(len(used), count)], kind)
+        spread = np.linspace(0, len(used) - 1, count).astype(np.int64)
+        found = _of_rows(scores, labels, used[spread], kind)
         if found.is_clear or count == most:
             return found
         count = min(8 * count, most)
@@ -209,8 +213,8 @@ def _of_rows(
     agreement, variance, claimed, poor_variance = (float(value) for value in sums)
     variance -= rows * float(q * q @ share - (q @ share) ** 2)
     claimed -= rows * float(q @ q)
-    variance, poor_variance = max(variance, 0.0), max(poor_variance, 0.0)  # rounding
-    return Association(rows, agreement, variance, claimed, poor_variance)
+    # rounding may leave less than nothing of a variance
+    return Association(rows, agreement, max(variance, 0.0), claimed, max(poor_variance, 0.0))
 
 
 def _probabilities(rows: NDArray[Any], kind: InputKind) -> Floats:

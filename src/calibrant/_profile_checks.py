@@ -131,12 +131,14 @@ def _check_psi(rows: NodeRows) -> None:
     """psi falls from log(finite) to log(ties) and is convex; its entropy is that of classes.
 
     The slope is with respect to log b, and so b times that of psi; curvature minus slope is the
-    variance of b d, which is small where few classes matter.
+    variance of b d. Classes at b d = -x take part in the mean by x p and in the variance by x^2 p,
+    and x is not far from log(classes / p): where the mean is small, so is the variance.
     """
     psi, slope, curvature = np.moveaxis(rows.nodes.astype(np.float64), 2, 0)
     highest = np.log(rows.finite)[:, None]
     slack = SLACK * (1.0 + highest)
-    steepest = np.abs(slope) * (highest + np.log1p(1.0 / np.maximum(np.abs(slope), 1e-30)) + 1.0)
+    away = np.maximum(np.abs(slope), 1e-30)
+    widest = 2.0 * away * (highest + np.log1p(1.0 / away) + 1.0)
     rise, per_b, widths = np.diff(psi, axis=1), slope / GRID, np.diff(GRID)
     laws = {
         "lie between the logarithms of ties and finite": (
@@ -145,7 +147,7 @@ def _check_psi(rows: NodeRows) -> None:
         "fall": slope <= 0.0,
         "have a possible entropy": (psi - slope >= -slack) & (psi - slope <= highest + slack),
         "have a possible variance": (
-            (curvature - slope >= -slack) & (curvature - slope <= steepest + 10.0 * slack)
+            (curvature - slope >= -slack) & (curvature - slope <= widest + 10.0 * slack)
         ),
         "be convex": (
             (rise >= per_b[:, :-1] * widths - slack) & (rise <= per_b[:, 1:] * widths + slack)

@@ -34,6 +34,14 @@ def log_odds(probs: Array, ops: Ops) -> Array:
     return ops.where(positive, centred, -np.inf)
 
 
+def ordered_log_odds(probs: Array, ops: Ops) -> Array:
+    """``log_odds`` with the arg max of the probabilities.
+
+    The logarithms of neighbouring floats may be the same: then the smaller one is put below.
+    """
+    return keep_arg_max_of_scores(log_odds(probs, ops), probs, ops)
+
+
 def class_log_odds(logits: Array, ops: Ops) -> Array:
     """log(p_c / (1 - p_c)) with p = softmax(z): z_c less the log-sum-exp of the other classes.
 

@@ -98,7 +98,7 @@ def test_errors_speak_of_flags(folder: Path, args: list[str], message: str) -> N
 def test_every_row_ignored(folder: Path) -> None:
     np.savez("x.npz", logits=np.zeros((5, 3)), labels=np.full(5, -100))
     line = refuse("evaluate", "x.npz", "--ignore-index", "-100")
-    assert line == "error: every label is the --ignore-index -100: no row is left\n"
+    assert line == "error: x.npz: every label is the --ignore-index -100: no row is left\n"
 
 
 def test_warnings_speak_of_flags(folder: Path) -> None:

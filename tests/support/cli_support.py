@@ -27,7 +27,7 @@ def run(*args: Any) -> Result:
 def succeed(*args: Any) -> str:
     result = run(*args)
     assert result.exit_code == 0, result.output
-    assert result.stderr == ""
+    assert result.stderr == "", result.stderr
     return result.stdout
 
 

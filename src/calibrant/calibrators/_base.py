@@ -43,7 +43,7 @@ from calibrant._mistakes import (
     warn_if_unrelated,
 )
 from calibrant._ops import Ops
-from calibrant._rows import log_odds
+from calibrant._rows import keep_arg_max_of_scores, log_odds, ordered_log_odds
 from calibrant._threads import available_cores, one_blas_thread
 from calibrant._types import Array, Floats, InputKind, Labels
 from calibrant.calibrators._best_temperature import scaled_profile
@@ -51,7 +51,7 @@ from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_of
 from calibrant.formulas import Formula, LogitMap, TemperatureFormula
 from calibrant.profile import TemperatureProfile
 
-USUAL_WIDTH = 64  # numbers per logit that a tile has room for; for more of them it is smaller
+USUAL_WIDTH = 16  # numbers per logit that a tile has room for; for more of them it is smaller
 Fitted = tuple[Formula, FitInfo]  # what a method's fit gives
 TileFunction = Callable[[Array, Ops], Array]
 
@@ -130,6 +130,10 @@ class Calibrator(BaseEstimator, ABC):
         return self._will_keep_arg_max()
 
     @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense, before any work is done."""
+
+    @abstractmethod
     def _will_keep_arg_max(self) -> bool:
         """Whether the formula of a fit with these parameters keeps the arg max."""
 
@@ -184,7 +188,8 @@ class Calibrator(BaseEstimator, ABC):
         CalibrationWarning
             Where what is given as logits looks like probabilities.
         """
-        return self._map_rows(logits, self._formula().probabilities)
+        formula = self._formula()
+        return self._map_rows(formula, logits, formula.probabilities)
 
     @final
     def predict_log_proba(self, logits: Any) -> Array:
@@ -200,7 +205,8 @@ class Calibrator(BaseEstimator, ABC):
         array of shape (rows, classes)
             The logarithms, finite where a probability is too small for its own float.
         """
-        return self._map_rows(logits, self._formula().log_probabilities)
+        formula = self._formula()
+        return self._map_rows(formula, logits, formula.log_probabilities)
 
     @final
     def predict(self, logits: Any) -> Array:
@@ -223,7 +229,7 @@ class Calibrator(BaseEstimator, ABC):
             values = tile if formula.keeps_arg_max else formula.probabilities(tile, ops)
             return ops.arg_max(values)[:, 0]
 
-        return self._map_rows(logits, arg_max, per_row=True)
+        return self._map_rows(formula, logits, arg_max, per_row=True)
 
     @available_if(lambda self: issubclass(self._formula_type(), TemperatureFormula))  # type: ignore[untyped-decorator]
     def temperature(self, logits: Any) -> Array:
@@ -240,7 +246,7 @@ class Calibrator(BaseEstimator, ABC):
             The temperatures.
         """
         formula = cast("TemperatureFormula", self._formula())
-        return self._map_rows(logits, formula.row_temperatures, per_row=True)
+        return self._map_rows(formula, logits, formula.row_temperatures, per_row=True)
 
     @available_if(lambda self: issubclass(self._formula_type(), LogitMap))  # type: ignore[untyped-decorator]
     def transform(self, logits: Any) -> Array:
@@ -256,7 +262,8 @@ class Calibrator(BaseEstimator, ABC):
         array of shape (rows, classes)
             The new logits; masked classes stay -inf.
         """
-        return self._map_rows(logits, cast("LogitMap", self._formula()).scores)
+        formula = cast("LogitMap", self._formula())
+        return self._map_rows(formula, logits, formula.scores)
 
     @final
     def _formula_type(self) -> type[Formula]:
@@ -269,9 +276,8 @@ class Calibrator(BaseEstimator, ABC):
         return self.formula_
 
     @final
-    def _check_classes(self, classes: int) -> None:
+    def _check_classes(self, formula: Formula, classes: int) -> None:
         """Refuse another number of classes than that of the fit, even where a formula could do."""
-        formula = self._formula()
         if self.n_classes_ in (None, classes) or formula.n_classes is not None:
             formula.check_classes(classes)
             return
@@ -282,45 +288,45 @@ class Calibrator(BaseEstimator, ABC):
         )
 
     @final
-    def _map_rows(self, scores: Any, function: TileFunction, per_row: bool = False) -> Array:
-        """Apply a function of logits tile by tile: on threads in main memory, else on the device.
+    def _map_rows(
+        self, formula: Formula, scores: Any, function: TileFunction, per_row: bool = False
+    ) -> Array:
+        """Apply a formula's function of logits tile by tile.
 
-        ``per_row``: it gives one number per row, not one per class.
+        In main memory that is on threads, else on the device. ``per_row``: it gives one number per
+        row, not one per class.
         """
-        formula = self._formula()
         scores = as_scores(scores, self.input_, self.n_classes_, may_be_empty=True)
         rows, classes = scores.shape
-        self._check_classes(classes)
+        self._check_classes(formula, classes)
+        on_device = not (formula.host_only or on_host(scores))
+        values = scores if on_device or is_numpy_array(scores) else to_numpy(scores)
         if self.input_ == "logits":
-            warn_if_probabilities(scores, fitted=True)
+            warn_if_probabilities(values, fitted=True)
         room = min(max(1, formula.widest // USUAL_WIDTH), TILE_ELEMENTS)
-        if not (formula.host_only or on_host(scores)):
-            ops = ops_of(scores)
-            tiles = row_tiles(scores, DEVICE_TILE_ELEMENTS // room)
-            parts = [
-                function(as_logits(scores[tile], self.input_, tile.start), ops) for tile in tiles
-            ]
-            return array_namespace(scores).concat(parts, axis=0)
-        host = scores if is_numpy_array(scores) else to_numpy(scores)
+
+        def computed(tile: slice, ops: Ops) -> Array:
+            logits = as_logits(values[tile], self.input_, tile.start)
+            with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+                return function(logits, ops)
+
+        if on_device:
+            tiles, ops = row_tiles(values, DEVICE_TILE_ELEMENTS // room), ops_of(values)
+            parts = [computed(tile, ops) for tile in tiles]
+            return array_namespace(values).concat(parts, axis=0)
         if not per_row:
             require_memory(4 * rows * classes, "the result", "give the rows in parts")
-        tiles = row_tiles(scores, TILE_ELEMENTS // room)
-
-        def computed(tile: slice) -> Array:
-            logits = as_logits(host[tile], self.input_, tile.start)
-            with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
-                return function(logits, NUMPY)
-
         # tiles run on threads, in which large matrix products must not start their own
+        tiles = row_tiles(values, TILE_ELEMENTS // room)
         with one_blas_thread(formula.large_product):
-            first = computed(tiles[0])
+            first = computed(tiles[0], NUMPY)
             if len(tiles) == 1:
                 return like(first, scores)
             result = np.empty((rows,) if per_row else (rows, classes), first.dtype)
             result[tiles[0]] = first
 
             def fill(tile: slice) -> None:
-                result[tile] = computed(tile)
+                result[tile] = computed(tile, NUMPY)
 
             with ThreadPoolExecutor(min(available_cores(), len(tiles) - 1)) as pool:
                 list(pool.map(fill, tiles[1:]))
@@ -342,7 +348,11 @@ def as_logits(tile: Array, kind: InputKind, first_row: int = 0) -> Array:
         tile = np.ascontiguousarray(tile)
     if kind == "probs":
         check_probabilities(tile, first_row=first_row)
-        return log_odds(tile, ops_of(tile))
+        if not is_numpy_array(tile):
+            return ordered_log_odds(tile, ops_of(tile))
+        logits = log_odds(tile, NUMPY)
+        ties = np.count_nonzero(logits == row_max(logits)[:, None]) > len(tile)
+        return keep_arg_max_of_scores(logits, tile, NUMPY) if ties else logits
     check_peaks(tile, row_max(tile), first_row)
     return tile
 
@@ -468,10 +478,6 @@ class LogitCalibrator(Calibrator, ABC):
         return 2 * 8 * rows * classes  # the logits, and at least one array of their size
 
     @abstractmethod
-    def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before any work is done."""
-
-    @abstractmethod
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         """The formula of labelled logits, and how it was found. Sets nothing."""
 
@@ -581,10 +587,6 @@ class ProfileCalibrator(Calibrator, ABC):
     def _profile(self, scores: Any, labels: Any, sample_weight: Any) -> TemperatureProfile:
         """The profile from which the method is fitted; a method may refine it."""
         return scaled_profile(scores, labels, sample_weight, self.input)
-
-    @abstractmethod
-    def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before any work is done."""
 
     @abstractmethod
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:

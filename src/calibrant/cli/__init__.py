@@ -22,8 +22,17 @@ def main() -> None:
 
         unwind_when_asked_to_end()
         app()
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    except (KeyboardInterrupt, Exception) as error:
+        if was_interrupted(error):
+            sys.exit(INTERRUPTED)
+        raise
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: inside an import it often comes out as another one."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def __getattr__(name: str) -> Any:

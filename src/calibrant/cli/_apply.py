@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from calibrant.cli._echo import say
-from calibrant.cli._inputs import check_output, read_for
+from calibrant.cli._inputs import about, check_output, read_for
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
@@ -51,7 +51,7 @@ def apply(
         need_labels=False,
         max_size=parse_size(max_size),
     )
-    with working("calibrating"):
+    with about(scores), working("calibrating"):
         probs = method.predict_proba(data.scores)
         extra = {
             "labels": None if output.suffix.lower() == ".npy" else data.labels,

@@ -9,7 +9,7 @@ import typer
 
 from calibrant.cli._echo import say
 from calibrant.cli._errors import in_flags
-from calibrant.cli._inputs import check_same_kind
+from calibrant.cli._inputs import about, check_same_kind
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
@@ -64,6 +64,7 @@ def compare(
     """Fit all methods on validation scores and compare them on test scores."""
     from calibrant import comparison
     from calibrant._memory import parse_size
+    from calibrant.metrics._labelled import labelled
     from calibrant.scorefiles import read_scores
 
     reading: dict[str, Any] = {
@@ -77,6 +78,9 @@ def compare(
         fitted = read_scores(val, labels_path=val_labels, **reading)
         judged = read_scores(test, labels_path=test_labels, **reading)
     check_same_kind(val, fitted.input, test, judged.input)
+    for file, data in ((val, fitted), (test, judged)):
+        with about(file), working(f"checking {file.name}"):
+            labelled(data.scores, data.labels, data.weights, "strict", data.input, ignore_index)
     with method_bar() as progress:
         results = comparison.compare(
             fitted.scores,

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from calibrant._errors import CalibrationWarning
-from calibrant.cli import INTERRUPTED
+from calibrant.cli import INTERRUPTED, was_interrupted
 from calibrant.cli._echo import say
 
 BAD_INPUT = 2  # exit code
@@ -64,6 +64,8 @@ class OneLineGroup(TyperGroup):
             try:
                 return super().invoke(ctx)
             except _EXPECTED as error:
+                if was_interrupted(error):
+                    raise
                 module = _raised_in(error)
                 if not (isinstance(error, _ANYWHERE) or _is_in(module, "calibrant")):
                     raise  # from another package it is unexpected, and keeps its trace
@@ -90,6 +92,10 @@ def _usage_message(error: Any) -> str:
 
 
 def _message(error: BaseException) -> str:
+    return ": ".join([*getattr(error, "__notes__", ()), _reason(error)])
+
+
+def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError) and not _is_in(_raised_in(error), "calibrant"):
         return f"there is not enough memory. {error}"
     if isinstance(error, RecursionError):
@@ -102,8 +108,12 @@ def _message(error: BaseException) -> str:
 
 
 def _complain(message: str) -> int:
-    say(f"error: {' '.join(message.split())}", err=True)
+    say(f"error: {_one_line(message)}", err=True)
     return BAD_INPUT
+
+
+def _one_line(message: str) -> str:
+    return re.sub(r"\s*\n\s*", " ", message.strip())
 
 
 def _show_warning(
@@ -116,7 +126,7 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, CalibrationWarning):
-        say(f"warning: {' '.join(translated(str(message)).split())}", err=True)
+        say(f"warning: {_one_line(translated(str(message)))}", err=True)
     else:
         say(
             *warnings.formatwarning(message, category, filename, lineno, line).splitlines(),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calibrant.cli._echo import say
-from calibrant.cli._inputs import read_for
+from calibrant.cli._inputs import about, read_for
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
@@ -101,7 +101,7 @@ def evaluate(
     data = read_for(method, scores[0], **reading)
     rows = {"sample_weight": data.weights, "ignore_index": ignore_index, **bins}
     draws = given(n_resamples=n_resamples, random_state=random_state, metrics=listed(metrics))
-    with working("evaluating"):
+    with about(scores[0]), working("evaluating"):
         evaluations = _evaluate(data, method, names, rows, draws)
     _print_evaluations(scores[0], data.input, evaluations, names, as_json)
 

@@ -10,7 +10,7 @@ import typer
 
 from calibrant.cli._echo import say
 from calibrant.cli._errors import in_flags
-from calibrant.cli._inputs import check_output
+from calibrant.cli._inputs import about, check_output
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
@@ -59,6 +59,7 @@ def fit(
     from calibrant.metrics._labelled import accepted
 
     calibrator = make(method, param or [], random_state)
+    calibrator._check_parameters()
     check_output(output, SUFFIXES, val, labels)
     with working(f"reading {val.name}"):
         data = scorefiles.read_scores(
@@ -70,8 +71,8 @@ def fit(
             input=kind,
             max_size=parse_size(max_size),
         )
-    rows = accepted(data.scores, data.labels, data.weights, data.input, ignore_index)
-    with fitting(calibrator):
+    with about(val), fitting(calibrator):
+        rows = accepted(data.scores, data.labels, data.weights, data.input, ignore_index)
         calibrator.set_params(input=data.input).fit(*rows)
     save(calibrator, output)
     summary = _summary(method.lower(), calibrator, len(rows[0]), output)

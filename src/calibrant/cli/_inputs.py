@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,17 @@ def read_for(method: Calibrator | None, file: Path, **reading: Any) -> ScoreFile
             f"if they are {takes} all the same, say --input {takes}"
         )
     return data
+
+
+@contextmanager
+def about(file: Path) -> Iterator[None]:
+    """Errors about the rows of a file name it: ``_errors`` puts an error's notes first."""
+    try:
+        yield
+    except (ValueError, TypeError, MemoryError) as error:
+        if str(file) not in str(error):
+            error.add_note(str(file))
+        raise
 
 
 def check_same_kind(first: Path, kind: str, second: Path, other_kind: str) -> None:

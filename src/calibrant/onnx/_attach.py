@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from calibrant._arrays import class_axis_of
 from calibrant._files import check_output
+from calibrant._foreign_files import parsing
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
 from calibrant.onnx._builder import OLDEST_OPSET, GraphBuilder, need_onnx
@@ -20,6 +21,7 @@ from calibrant.onnx._graph import GraphNames, GraphSource, Layout, emit, graph_s
 from calibrant.onnx._kinds import check_kind
 
 FLOATS = ("float32", "float16", "float64")
+MODEL = "an ONNX model"
 
 
 def attach(
@@ -58,10 +60,13 @@ def attach(
 
     Raises
     ------
+    FileError
+        Where the file is no ONNX model, or its weights lie in files that are not beside it: files
+        outside its folder are never opened.
     ValueError
-        Where the file is no ONNX model, the tensor is not there, the number of classes does not
-        fit, the tensor holds probabilities and the calibrator reads logits, or the reverse, or the
-        name of the file to write ends otherwise.
+        Where the tensor is not there, the number of classes does not fit, the tensor holds
+        probabilities and the calibrator reads logits, or the reverse, or the name of the file to
+        write ends otherwise.
     TypeError
         Where the tensor is no array of floats, or ``calibrator`` no calibrator of calibrant.
     FileNotFoundError
@@ -86,11 +91,12 @@ def attach(
     model = _load(model_path)
     _check_not_its_weights(model, Path(model_path), Path(out_path))
     imports = _default_opset(model)
-    if imports.version < OLDEST_OPSET:
-        converter = need_onnx("onnx.version_converter")
-        model = converter.convert_version(model, OLDEST_OPSET)
-        imports = _default_opset(model)
-    shapes = need_onnx("onnx.shape_inference").infer_shapes(model)
+    with parsing(Path(model_path), MODEL):
+        if imports.version < OLDEST_OPSET:
+            converter = need_onnx("onnx.version_converter")
+            model = converter.convert_version(model, OLDEST_OPSET)
+            imports = _default_opset(model)
+        shapes = need_onnx("onnx.shape_inference").infer_shapes(model)
     logits = _logits(shapes.graph, logits_output)
     check_is_calibrator(calibrator)
     check_kind(model.graph, logits.name, calibrator.input_)
@@ -105,9 +111,8 @@ def attach(
     model.graph.output.extend(_declared(names, logits, layout.class_axis))
     lowest = onnx.helper.find_min_ir_version_for(list(model.opset_import))
     model.ir_version = max(model.ir_version, lowest)
-    external = _external_files(model, Path(model_path))
-    if external:
-        _load_weights(model, Path(model_path))
+    external = _external_tensors(model)
+    _load_external(model, external, Path(model_path))
     write(model, out_path, bool(external))
     return names
 
@@ -129,20 +134,8 @@ def _load(path: str | os.PathLike[str]) -> Any:
     """The model without the weights that lie in other files: they are needed only to write it."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {os.fspath(path)}")
-    errors = need_onnx("google.protobuf.message")
-    try:
+    with parsing(Path(path), MODEL):
         return need_onnx().load(os.fspath(path), load_external_data=False)
-    except errors.DecodeError as error:
-        raise ValueError(f"{os.fspath(path)} is not an ONNX model: {error}") from None
-
-
-def _load_weights(model: Any, path: Path) -> None:
-    """Read the weights in other files of the model's folder; onnx refuses all ways out of it."""
-    loader, checker = need_onnx("onnx.external_data_helper"), need_onnx("onnx.checker")
-    try:
-        loader.load_external_data_for_model(model, os.fspath(path.parent))
-    except checker.ValidationError as error:
-        raise ValueError(f"the weights of {path} cannot be read: {error}") from None
 
 
 def _default_opset(model: Any) -> Any:
@@ -245,21 +238,52 @@ def _declared(names: GraphNames, logits: _Logits, class_axis: int) -> list[Any]:
     ]
 
 
-def _external_files(model: Any, path: Path) -> set[str]:
-    """The files beside a model in which some of its weights lie."""
-    external = need_onnx("onnx").TensorProto.EXTERNAL
-    return {
-        os.path.realpath(path.parent / entry.value)
-        for tensor in model.graph.initializer
-        if tensor.data_location == external
-        for entry in tensor.external_data
-        if entry.key == "location"
-    }
-
-
 def _check_not_its_weights(model: Any, path: Path, out_path: Path) -> None:
     """Refuse an output whose weights would take the place of another model's."""
     data = data_file(out_path)
+    files = {os.path.realpath(path.parent / _location(t)) for t in _external_tensors(model)}
     is_same = os.path.realpath(path) == os.path.realpath(out_path)
-    if os.fspath(data) in _external_files(model, path) and not is_same:
+    if os.fspath(data) in files and not is_same:
         raise ValueError(f"the output's weights would replace those of {path}, {data}: rename it")
+
+
+def _location(tensor: Any) -> str:
+    """The file of a tensor's values, as the model names it."""
+    return {entry.key: entry.value for entry in tensor.external_data}.get("location", "")
+
+
+def _load_external(model: Any, tensors: list[Any], path: Path) -> None:
+    """Read weights that lie in other files. Only files in the model's own folder are opened."""
+    folder = os.path.realpath(path.parent)
+    with parsing(path, MODEL):
+        for tensor in tensors:
+            location = _location(tensor)
+            file = os.path.realpath(os.path.join(folder, location))
+            if os.path.commonpath([folder, file]) != folder:
+                raise ValueError(f"its weights {location!r} lie outside its folder")
+            if not os.path.isfile(file):
+                raise ValueError(f"its weights {location!r} are not beside it")
+        if tensors:
+            loader = need_onnx("onnx.external_data_helper")
+            loader.load_external_data_for_model(model, os.fspath(path.parent))
+
+
+def _external_tensors(model: Any) -> list[Any]:
+    """The tensors whose values lie in other files."""
+    external = need_onnx("onnx").TensorProto.EXTERNAL
+    nodes = [node for function in model.functions for node in function.node]
+    tensors = (*_tensors(model.graph), *_tensors_of_nodes(nodes))
+    return [tensor for tensor in tensors if tensor.data_location == external]
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    """All tensors of a graph and of the graphs inside it."""
+    yield from graph.initializer
+    yield from _tensors_of_nodes(graph.node)
+
+
+def _tensors_of_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
+    for attribute in (attribute for node in nodes for attribute in node.attribute):
+        yield from (attribute.t, *attribute.tensors)
+        for inner in (attribute.g, *attribute.graphs):
+            yield from _tensors(inner)

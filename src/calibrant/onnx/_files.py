@@ -64,7 +64,12 @@ def _write_and_check(model: Any, file: IO[bytes]) -> None:
     """Infer all shapes, too, and compare them with what the outputs declare."""
     file.write(model.SerializeToString())
     file.flush()
-    need_onnx("onnx.checker").check_model(file.name, full_check=True)
+    checker = need_onnx("onnx.checker")
+    try:
+        checker.check_model(file.name, full_check=True)
+    except checker.ValidationError as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"the model does not pass ONNX's own check: {reason}") from None
 
 
 def output_info(name: str, element_type: int, shape: list[Any] | None) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._rows import log_odds
+from calibrant._rows import ordered_log_odds
 from calibrant._types import InputKind
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
@@ -118,7 +118,7 @@ def emit(
     ops, formula = GraphOps(source.n_classes), source.formula
     scores = layout.classes_last(graph.tensor(names.input, dtype))
     scores = scores.cast(np.float64 if dtype == np.float64 else np.float32)
-    logits = log_odds(scores, ops) if source.input == "probs" else scores
+    logits = ordered_log_odds(scores, ops) if source.input == "probs" else scores
     probabilities = formula.probabilities(logits, ops)
     layout.as_given(probabilities).cast(dtype).named(names.probabilities)
     probabilities.max().drop_last_axis().cast(dtype).named(names.confidence)

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -70,7 +71,9 @@ def open_torch(path: Path, allowed: Expansion) -> Iterator[Source]:
     if zipfile.is_zipfile(path):  # all of it is read, and torch would expand what is compressed
         with zipfile.ZipFile(path) as archive:
             allowed.check(sum(info.file_size for info in archive.infolist()))
-    content = torch.load(path, map_location="cpu", weights_only=True)
+    with warnings.catch_warnings():  # torch's, about what it will refuse
+        warnings.simplefilter("ignore")
+        content = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(content, torch.Tensor):
         content = {NAMELESS: content}
     if not isinstance(content, Mapping):

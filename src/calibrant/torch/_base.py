@@ -14,7 +14,7 @@ from calibrant._arrays import class_axis_of
 from calibrant._curves import Curves
 from calibrant._mistakes import warn_if_probabilities
 from calibrant._parts import map_fields
-from calibrant._rows import log_odds
+from calibrant._rows import ordered_log_odds
 from calibrant._types import InputKind
 from calibrant.formulas import Formula, TemperatureFormula
 from calibrant.torch._ops import BufferName, ModuleCurves, TorchOps, buffer_name
@@ -145,12 +145,12 @@ class CalibratorModule(nn.Module):
         elif scores.dtype not in (torch.float32, torch.float64):
             scores = scores.float()
         if self.input == "probs":
-            scores = cast("Tensor", log_odds(scores, self._ops))
+            scores = cast("Tensor", ordered_log_odds(scores, self._ops))
         return scores, axis
 
     def _look_at(self, scores: Tensor) -> None:
         """Warn of probabilities, once, where their values can be read without waiting."""
-        tracing = torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+        tracing = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
         if tracing or scores.device.type != "cpu" or not scores.numel():
             return
         self._unseen = False

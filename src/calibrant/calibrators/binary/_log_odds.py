@@ -12,6 +12,8 @@ from calibrant._types import Floats
 from calibrant._weights import as_counts, weighted_mean
 from calibrant.calibrators._base import LabelledLogits
 
+SMALLEST = 1e-25  # smaller scores are 0: their slopes would leave the range of floats
+
 
 @dataclass(frozen=True)
 class LogOdds:
@@ -27,6 +29,7 @@ class LogOdds:
         used = np.isfinite(data.logits).all(axis=1)
         bounded = np.clip(data.logits[used], -LARGEST, LARGEST)  # as the formulas do
         score = bounded[:, 1] - bounded[:, 0]
+        score = np.where(np.abs(score) < SMALLEST, 0.0, score)
         weight = data.weight[used]
         return cls(score, data.labels[used] == 1, as_counts(weight) if len(weight) else weight)
 
