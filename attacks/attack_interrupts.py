@@ -26,7 +26,7 @@ import interrupted_fits
 import killed_programs
 import shared_state
 from calibrant.calibrators import REGISTRY
-from tally import Tally, table
+from tally import HEADING, Tally
 
 Attack = Callable[[argparse.Namespace, np.random.Generator, Path], list[Tally]]
 
@@ -94,17 +94,18 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run the attacks, print a table for each kind, and say by the exit code how they ended."""
+    """Run the attacks, print a line for each, and say by the exit code how they ended."""
     options = parse_arguments(words)
     rng = np.random.default_rng(options.seed)
-    tallies: list[Tally] = []
+    through = 0
+    print(HEADING, flush=True)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", calibrant.CalibrationWarning)
         for name in options.only:
-            tallies += ATTACKS[name](options, rng, Path(folder))
-            print(f"{name}: done", file=sys.stderr, flush=True)
-    print(table(tallies))
-    return int(any(tally.through for tally in tallies))
+            for tally in ATTACKS[name](options, rng, Path(folder)):
+                print(tally, flush=True)
+                through += len(tally.through)
+    return int(through > 0)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
@@ -20,11 +19,9 @@ class Tally:
         if problem is not None:
             self.through.append(problem)
 
+    def __str__(self) -> str:
+        first = [f"    {problem}" for problem in self.through[:3]]
+        return "\n".join([f"{self.what:<62}{self.cases:>7}{len(self.through):>13}", *first])
 
-def table(tallies: Iterable[Tally]) -> str:
-    """A line per attack, and below it the first of what got through."""
-    lines = [f"{'attack':<58}{'cases':>7}{'got through':>13}"]
-    for tally in tallies:
-        lines.append(f"{tally.what:<58}{tally.cases:>7}{len(tally.through):>13}")
-        lines += [f"    {problem}" for problem in tally.through[:3]]
-    return "\n".join(lines)
+
+HEADING = f"{'attack':<62}{'cases':>7}{'got through':>13}"

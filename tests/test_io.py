@@ -445,7 +445,7 @@ def test_a_profile_without_its_settings(tmp_path):
         (lambda d, a: d.update(rows="sums"), "KeyError"),
         (lambda d, a: a.update({k: v[..., :0] for k, v in a.items()}), "at least one row"),
         (lambda d, a: a.update(weight=a["weight"].astype(np.float32)), "weight of a profile must"),
-        (lambda d, a: a["weight"].__setitem__(0, 1e60), "must be 0 or from 1e-50 to 1e"),
+        (lambda d, a: a["weight"].__setitem__(0, 1e60), r"must be 0 or in \[1e-50, 1e"),
         (lambda d, a: a["rows.gaps"].__setitem__((0, 0), -1.0), "must begin with 0 and not rise"),
         (lambda d, a: a["rows.gaps"].__setitem__((5, 0), 0.5), "must begin with 0 and not rise"),
         (lambda d, a: a["rows.gaps"].__setitem__((3, 0), np.nan), "must begin with 0 and not rise"),

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import calibrant
+from calibrant._files import replacing
 from calibrant.calibrators import REGISTRY, Calibrator, FitInfo
 from calibrant.formulas import Chain, ConstantTemperature, IncreasingTable
 
@@ -102,14 +103,16 @@ def main(folder: Path) -> None:
         classes = calibrator.n_classes_ or CLASSES
         known[name] = calibrator.predict_proba(scores(calibrator.input, classes))
         print(f"wrote {path}")
-    np.savez_compressed(answers, **known)
+    with replacing(answers) as file:
+        np.savez_compressed(file, **known)
     others(folder)
     inputs = {
         f"{kind}-{classes}": scores(kind, classes)
         for kind in ("logits", "probs")
         for classes in (2, CLASSES)
     }
-    np.savez_compressed(folder / "scores.npz", **inputs)
+    with replacing(folder / "scores.npz") as file:
+        np.savez_compressed(file, **inputs)
 
 
 if __name__ == "__main__":
