@@ -44,7 +44,14 @@ METHODS = {
     "hts": ("hts", {}),
     "smart": ("smart", {}),
     "pts-linear": ("pts-linear", {}),
+    "svs": ("svs", {}),
+    "sms": ("sms", {}),
+    "diag": ("diag", {}),
+    "mpts": ("mpts", {}),
+    "spts": ("spts", {}),
+    "auto": ("auto", {}),
 }
+TEMPERATURES = "base,ts,ets,pts-paper,pts,hts,smart,pts-linear"
 NULL_DRAWS = 200
 MEASURES = ("ece15", "ece10", "null", "excess", "brier", "nll")
 
@@ -217,7 +224,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--data", help="folder of .npz files (default: the embedded data sets)")
-    parser.add_argument("--methods", default=",".join(METHODS), help="comma-separated")
+    parser.add_argument(
+        "--methods", default=TEMPERATURES, help=f"comma-separated, of {', '.join(METHODS)}"
+    )
     parser.add_argument("--fractions", default="0.1,0.2,0.4,1.0", help="of the fitting half")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
