@@ -85,21 +85,6 @@ class Curves(Part, ABC):
     def padded(self) -> PaddedCurves:
         """The same functions in rows of one width."""
 
-    @property
-    @abstractmethod
-    def _heights(self) -> Floats:
-        """The values of all functions at their points or steps, end to end."""
-
-    @property
-    def lowest(self) -> float:
-        """The smallest value of all functions."""
-        return float(self._heights.min())
-
-    @property
-    def rising(self) -> bool:
-        """Whether no function falls anywhere."""
-        return self._everywhere(np.diff(self._heights) >= 0.0)
-
     def _everywhere(self, holds: NDArray[np.bool_]) -> bool:
         """Whether something holds from each place to the next one of the same function."""
         holds[self.offsets[1:-1] - 1] = True  # from one function's end to the next one's begin
@@ -116,6 +101,21 @@ class Curves(Part, ABC):
 
 class ProbabilityCurves(Curves, ABC):
     """Functions whose values are probabilities, as formulas of probabilities need them."""
+
+    @property
+    @abstractmethod
+    def _heights(self) -> Floats:
+        """The values of all functions at their points or steps, end to end."""
+
+    @property
+    def lowest(self) -> float:
+        """The smallest value of all functions."""
+        return float(self._heights.min())
+
+    @property
+    def rising(self) -> bool:
+        """Whether no function falls anywhere."""
+        return self._everywhere(np.diff(self._heights) >= 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,9 +377,8 @@ class Cubics(Curves):
             checked_array(self, name, ndim=1, shape=x.shape, low=-LARGEST, high=LARGEST)
         self._check_offsets(len(x))
         require(bool((np.diff(self.offsets) > 0).all()), "every cubic must have a point")
-        rising = np.diff(x) >= CLOSEST
-        rising[self.offsets[1:-1] - 1] = True  # from one cubic's end to the next one's begin
-        require(bool(rising.all()), f"x must rise by at least {CLOSEST} within every cubic")
+        far = self._everywhere(np.diff(x) >= CLOSEST)
+        require(far, f"x must rise by at least {CLOSEST} within every cubic")
 
     @classmethod
     def join(cls, cubics: Sequence[tuple[Floats, Floats, Floats]]) -> Cubics:

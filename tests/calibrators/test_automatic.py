@@ -40,6 +40,7 @@ def test_nothing_is_lost_where_temperature_scaling_is_the_truth():
     assert nll(auto.predict_proba(test[0]), test[1]) < 1.01 * ts
 
 
+@pytest.mark.filterwarnings("ignore:class 1 has the mean probability")
 def test_accuracy_is_preserved_on_request():
     fit = shifted_binary(800, 0)
     auto = AutoCalibrator(preserve_accuracy=True).fit(*fit)

@@ -44,7 +44,8 @@ def test_the_message_names_the_class_and_both_shares():
 def test_several_classes_are_sent_to_a_class_map():
     rng = np.random.default_rng(0)
     logits = 2.0 * rng.normal(size=(3000, 4))
-    labels = (logits + [2.0, 0.0, 0.0, -2.0] + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    prior = np.array([2.0, 0.0, 0.0, -2.0])
+    labels = (logits + prior + rng.gumbel(size=logits.shape)).argmax(axis=1)
     with pytest.warns(CalibrationWarning, match="'svs', 'spts' or 'auto' can"):
         calibrant.TS().fit(logits, labels)
 

@@ -65,6 +65,7 @@ def test_the_monotone_method_is_pts_where_no_map_helps():
     )
 
 
+@pytest.mark.filterwarnings("ignore:class . has the mean probability")
 def test_the_structured_method_repairs_a_wrong_prior():
     fit, test = wrong_prior(2000, 0), wrong_prior(4000, 1)
     spts, mpts = StructuredPTS().fit(*fit), MonotonePTS().fit(*fit)
@@ -86,6 +87,7 @@ def test_the_structured_method_falls_back_to_the_monotone_one():
     )
 
 
+@pytest.mark.filterwarnings("ignore:class . has the mean probability")
 @pytest.mark.parametrize("wanted", ["none", "vector", "matrix"])
 def test_a_class_map_can_be_asked_for(wanted):
     spts = StructuredPTS(class_map=wanted).fit(*wrong_prior(300, 0))
