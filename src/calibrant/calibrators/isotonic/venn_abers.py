@@ -88,15 +88,15 @@ class VennAbers(LogitCalibrator):
         upper : array of shape (rows, classes)
             The probabilities where it is taken to be of that class; never below ``lower``.
         """
-        bounds = cast("VennAbersMap", self._formula()).bounds
+        formula = cast("VennAbersMap", self._formula())
 
         def lower(tile: Array, ops: Ops) -> Array:
-            return ops.cast(bounds(tile, ops)[0], tile)
+            return ops.cast(formula.bounds(tile, ops)[0], tile)
 
         def upper(tile: Array, ops: Ops) -> Array:
-            return ops.cast(bounds(tile, ops)[1], tile)
+            return ops.cast(formula.bounds(tile, ops)[1], tile)
 
-        return self._map_rows(logits, lower), self._map_rows(logits, upper)
+        return self._map_rows(formula, logits, lower), self._map_rows(formula, logits, upper)
 
     @staticmethod
     def merge(intervals: Sequence[tuple[Array, Array]]) -> Array:
