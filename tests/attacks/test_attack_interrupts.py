@@ -17,7 +17,12 @@ from calibrant.calibrators import REGISTRY
 from interrupted_fits import Lines, Subject
 from tally import Tally
 
-pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::calibrant.CalibrationWarning"),
+    # an interrupt inside other packages may leave a file of theirs open until it is collected
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 def held(*tallies: Tally) -> None:
