@@ -105,10 +105,12 @@ class Start:
     loss: float
 
 
-def scaling_start(logits: Floats, labels: Labels, weight: Floats) -> Start:
+def scaling_start(
+    logits: Floats, labels: Labels, weight: Floats, prior_rows: float | str = 0.0
+) -> Start:
     """Temperature scaling of labelled logits."""
     profile = scaled_profile(logits, labels, weight, "logits")
-    best = best_temperature(profile, "nll", prior_rows="auto")
+    best = best_temperature(profile, "nll", prior_rows=prior_rows)
     problem = ProfileLoss(profile, "nll")
     after = problem.mean(-float(np.log(best.x)))
     return Start(best.x, best.converged, best.message, problem.mean(0.0), after)

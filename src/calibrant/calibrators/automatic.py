@@ -156,7 +156,7 @@ class AutoCalibrator(LogitCalibrator):
 def _simple_methods(data: LabelledLogits) -> Iterator[tuple[str, Calibrator]]:
     rows, small = len(data.labels), data.logits.size <= SMALL
     yield "base", Uncalibrated()
-    yield "ts", TemperatureScaling()
+    yield "ts", TemperatureScaling(prior_rows="auto")
     if small:
         yield "svs", StructuredVectorScaling()
     if rows >= CURVE_ROWS and data.n_classes == 2:

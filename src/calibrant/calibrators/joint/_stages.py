@@ -62,7 +62,7 @@ class NetworkSettings:
 
 def fit_ordered(data: LabelledLogits, knots: int, network: NetworkSettings) -> OrderedStages:
     """The increasing map first, then the network on the mapped logits' profile."""
-    start = scaling_start(data.logits, data.labels, data.weight)
+    start = scaling_start(data.logits, data.labels, data.weight, prior_rows="auto")
     smooth = fit_smooth_map(data.logits, data.labels, data.weight, start, knots)
     maps: tuple[LogitMap, ...] = () if smooth.formula is None else (smooth.formula,)
     profile = _mapped_profile(data, maps, network.top_k)

@@ -28,11 +28,10 @@ class TemperatureScaling(ProfileCalibrator):
         exact, by a bracketed root.
     bounds : tuple of two floats, default (0.01, 10000)
         The smallest and the largest temperature allowed; ending at one is a warning.
-    prior_rows : float or "auto", default "auto"
+    prior_rows : float or "auto", default 0
         The weight, in rows, of a prior (log T)^2 / 2 that keeps T near 1 where few rows, hardly
-        one of them wrong, would take it to its bounds. "auto" is 3 rows (1 for the other losses)
-        that fade to none at 1,000 rows, from where on T is the exact minimiser; 0 is the published
-        method at any size.
+        one of them wrong, would take it to its bounds. 0 is the published method; "auto" is 3 rows
+        (1 for the other losses) that fade to none at 1,000 rows.
     input : {"logits", "probs"}, default "logits"
         What the scores are; probabilities are taken as log p minus its row mean.
 
@@ -53,7 +52,7 @@ class TemperatureScaling(ProfileCalibrator):
 
     Examples
     --------
-    >>> ts = TemperatureScaling(prior_rows=0).fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
+    >>> ts = TemperatureScaling().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
     >>> round(ts.temperature_, 2)
     12.37
     """
@@ -64,7 +63,7 @@ class TemperatureScaling(ProfileCalibrator):
         self,
         loss: str = "nll",
         bounds: tuple[float, float] = TEMPERATURE_BOUNDS,
-        prior_rows: float | str = "auto",
+        prior_rows: float | str = 0.0,
         input: InputKind = "logits",  # noqa: A002
     ) -> None:
         self.loss = loss
