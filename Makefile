@@ -98,8 +98,9 @@ test-all: $(READY)  ## run all tests
 test-jax: $(JAX)  ## run the tests with JAX arrays, in an environment of their own
 	@$(JAX_VENV)/bin/python -m pytest tests/test_jax.py
 
+# Old packages use what newer ones below them deprecate: that is no news.
 test-oldest: $(OLDEST)  ## run the tests with the lowest versions that pyproject.toml allows
-	@$(OLDEST_VENV)/bin/python -m pytest -n auto -m "not slow"
+	@$(OLDEST_VENV)/bin/python -m pytest -n auto -m "not slow" -W ignore::DeprecationWarning
 
 test-newest: $(NEWEST)  ## run the tests with the newest versions there are, whatever the lock says
 	@$(NEWEST_VENV)/bin/python -m pytest -n auto -m "not slow"

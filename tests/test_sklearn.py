@@ -75,6 +75,14 @@ def cancer():
 # --- scikit-learn's own checks: none is expected to fail ----------------------------------------
 
 
+def wrong_checks(estimator):
+    """In scikit-learn 1.6, two checks compare two fits to other pairs of classes."""
+    if estimator.method != "platt" or not sklearn.__version__.startswith("1.6."):
+        return {}
+    names = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+    return dict.fromkeys(names, "of three classes it keeps two, and not the same ones")
+
+
 @expected_on_tiny_data
 @parametrize_with_checks(
     [
@@ -83,7 +91,8 @@ def cancer():
         CalibratedClassifier(GaussianNB(), "ets", cv=3),
         CalibratedClassifier(method="platt", cv=3),
         CalibratedClassifier(method=QUICK_PTS, cv=3, ensemble=False),
-    ]
+    ],
+    expected_failed_checks=wrong_checks,
 )
 def test_estimator_checks(estimator, check):
     check(estimator)
