@@ -9,7 +9,7 @@ PEER_VENV := .venv-peers
 PEERS := $(PEER_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-jax check format bench quality reproduce reproduce-quick clean
+.PHONY: help demo test test-all test-jax coverage check format bench quality reproduce reproduce-quick clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -44,6 +44,15 @@ test: $(READY)  ## run all tests but the slow ones
 test-all: $(READY)  ## run all tests
 	@$(BIN)/python -m pytest -n auto
 
+# Not part of .ci/run: tracing makes these tests several times slower.
+coverage: $(READY)  ## branch coverage of formulas, of files of calibrators and of files of scores
+	@$(BIN)/coverage run -m pytest -q -m "not slow" tests/formulas tests/scorefiles tests/attacks \
+		tests/test_io.py tests/test_container.py tests/test_json.py tests/test_golden_files.py
+	@$(BIN)/coverage report --include="*/calibrant/formulas/*,*/calibrant/_curves.py"
+	@$(BIN)/coverage report \
+		--include="*/io.py,*/_container.py,*/_parts.py,*/_json.py,*/_profile_checks.py"
+	@$(BIN)/coverage report --include="*/calibrant/scorefiles/*"
+
 test-jax: $(JAX)  ## run the tests with JAX arrays, in an environment of their own
 	@$(JAX_VENV)/bin/python -m pytest tests/test_jax.py
 
@@ -71,4 +80,4 @@ reproduce-quick: $(READY)  ## the same with one seed
 	@$(BIN)/calibrant reproduce --quick --logits data --out $(or $(OUT),results/reproduction-quick) $(REPRODUCE)
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) $(PEER_VENV) $(JAX_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) $(PEER_VENV) $(JAX_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist
