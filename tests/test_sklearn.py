@@ -246,6 +246,28 @@ def test_pairwise_scores_are_not_class_scores(wrap, iris):
             )
 
 
+def test_a_fitted_classifier_is_fitted_anew_and_that_is_told(iris):
+    X, y = iris
+    fitted = GaussianNB().fit(X[::2], y[::2])
+    with pytest.warns(CalibrationWarning, match=r"is fitted already: .* FrozenEstimator\(estim"):
+        model = CalibratedClassifier(fitted, "ts", cv=3).fit(X, y)
+    assert len(model.calibrated_classifiers_) == 3
+    assert all(pair.estimator is not fitted for pair in model.calibrated_classifiers_)
+    again = CalibratedClassifier(clone(fitted), "ts", cv=3).fit(X, y)  # no warning
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_a_frozen_classifier_stays_as_it_is(iris):
+    X, y = iris
+    fitted = GaussianNB().fit(X[::2], y[::2])
+    means = fitted.theta_.copy()
+    for wrapped, cv in ((FrozenEstimator(fitted), 5), (fitted, "prefit")):
+        model = CalibratedClassifier(wrapped, "ts", cv=cv).fit(X[1::2], y[1::2])
+        [pair] = model.calibrated_classifiers_
+        np.testing.assert_array_equal(pair.estimator.theta_, means)
+        np.testing.assert_array_equal(model.predict(X), fitted.predict(X))
+
+
 def test_falls_back_to_probabilities_from_pairwise_scores(iris):
     svc = OneVsOneWithProbabilities(decision_function_shape="ovo")
     assert CalibratedClassifier(svc, "ts", cv=2).fit(*iris).response_method_ == "predict_proba"
