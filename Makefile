@@ -97,6 +97,7 @@ test-all: $(READY)  ## run all tests
 
 # Not part of .ci/run: tracing makes these tests several times slower.
 coverage: $(READY)  ## branch coverage of formulas, of files of calibrators and of files of scores
+	@$(BIN)/python -m pip install --quiet "coverage>=7.6"
 	@$(BIN)/coverage run -m pytest -q -m "not slow" tests/formulas tests/scorefiles tests/attacks \
 		tests/test_io.py tests/test_container.py tests/test_json.py tests/test_golden_files.py
 	@$(BIN)/coverage report --include="*/calibrant/formulas/*,*/calibrant/_curves.py"

@@ -102,7 +102,9 @@ def extreme_logits(rng: Generator, classes: int) -> Rows:
     elif shape == 2:  # a mask in numbers, which now and then lies on a label
         masked = rng.integers(classes)
         logits[:, masked] = -size
-        labels = np.where((labels == masked) & (rng.random(ROWS) < 0.9), (masked + 1) % classes, labels)
+        labels = np.where(
+            (labels == masked) & (rng.random(ROWS) < 0.9), (masked + 1) % classes, labels
+        )
     else:
         logits += 0.4 * size
     return Rows(logits.astype(dtype), labels, None)
