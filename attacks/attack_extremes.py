@@ -58,7 +58,7 @@ class Tally:
     offenders: list[str] = field(default_factory=list)
 
 
-class Misbehaved(AssertionError):
+class MisbehaviourError(AssertionError):
     """A law that does not hold."""
 
 
@@ -175,7 +175,7 @@ def refused(error: ValueError) -> str:
 def require(holds: bool, law: str) -> None:
     """Tell of a law that does not hold."""
     if not holds:
-        raise Misbehaved(law)
+        raise MisbehaviourError(law)
 
 
 KINDS: dict[str, Callable[[Generator], str]] = {
