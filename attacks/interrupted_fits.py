@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -212,7 +213,9 @@ def attack(subject: Subject, points: int, rng: np.random.Generator, tally: Tally
     for interrupt in interrupts(lambda: subject.change(subject.make()), points, rng):
         state, thing = ProcessState.now(), subject.make()
         before = dict(vars(thing))
-        interrupt(lambda thing=thing: subject.change(thing))
+        # How NumPy treats overflows belongs to a context. Where a signal comes inside NumPy's own
+        # errstate it may stay changed, which no caller can prevent: each case has its own context.
+        copy_context().run(interrupt, lambda thing=thing: subject.change(thing))
         left = state.left_changed()
         if left:
             state.put_back()
