@@ -91,7 +91,8 @@ def _softmax_columns(logits: Floats, temperature: float) -> Floats:
     result = np.empty(logits.shape[::-1])
 
     def fill(rows: slice) -> None:
-        result[:, rows] = softmax(logits[rows], temperature, NUMPY).T
+        with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+            result[:, rows] = softmax(logits[rows], temperature, NUMPY).T
 
     with ThreadPoolExecutor(available_cores()) as pool:
         list(pool.map(fill, row_tiles(logits)))
