@@ -171,7 +171,11 @@ def _odd_scores(given: dict[str, Any], rng: Generator) -> tuple[tuple[str, ...],
     array = values(given["logits"].copy(), rng)
     scores = given["logits"] = form(array, rng)
     numbers = meaning(scores)
-    given["labels"] = np.where(np.isnan(numbers), -np.inf, numbers).argmax(axis=1)
+    known = np.where(np.isfinite(numbers), numbers, -np.inf)
+    wrong = np.where(np.isfinite(numbers), rng.random(numbers.shape), -np.inf)
+    share = rng.choice([0.0, 0.3, 1.0])  # of rows whose label has nothing to do with the scores
+    rows_wrong = rng.random((len(numbers), 1)) < share
+    given["labels"] = np.where(rows_wrong, wrong, known).argmax(axis=1)
     bad = len(numbers) == 0 or not are_valid(numbers, "logits")
     return (f"fitted values: {name}", f"fitted form: {odd}"), numbers, bad
 
