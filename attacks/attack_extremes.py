@@ -15,24 +15,24 @@ A case is made from its own number alone: place i of a run with ``--seed S`` is 
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 import calibrant
+import outcomes
 from calibrant import metrics
 from calibrant.calibrators import REGISTRY
+from outcomes import Outcomes
 
 ROWS = 40
-SHOWN = 5  # offenders of a kind
 SPECIAL = (0.0, 5e-324, 1e-310, 1e-300, 1e-50, 1e-45, 1.0, 2.0, 1e15, 1e17, 1e50, 1e300, 1.7e308)
 FUNCTIONS = (
     *("accuracy", "brier", "nll", "ece", "rms_ece", "mce", "adaptive_ece", "debiased_ece"),
@@ -50,12 +50,7 @@ class Rows:
     weight: np.ndarray | None
 
 
-@dataclass
-class Tally:
-    """How the cases of one kind ended."""
-
-    ends: Counter[str] = field(default_factory=Counter)
-    offenders: list[str] = field(default_factory=list)
+Maker = Callable[[Generator, int], Rows]  # of so many classes
 
 
 class MisbehaviourError(AssertionError):
@@ -113,7 +108,7 @@ def extreme_logits(rng: Generator, classes: int) -> Rows:
 # --- what they are given to -------------------------------------------------------------------
 
 
-def method_case(rng: Generator, make: Callable[[Generator, int], Rows]) -> str:
+def method_case(rng: Generator, make: Maker) -> str:
     """Fit a method and apply it to its own rows and to ordinary ones."""
     name = list(REGISTRY)[rng.integers(len(REGISTRY))]
     few = REGISTRY[name].two_classes_only
@@ -134,7 +129,7 @@ def method_case(rng: Generator, make: Callable[[Generator, int], Rows]) -> str:
     return "served"
 
 
-def metric_case(rng: Generator, make: Callable[[Generator, int], Rows]) -> str:
+def metric_case(rng: Generator, make: Maker) -> str:
     """Judge the rows by a metric, by a meter, or by all metrics at once."""
     rows = make(rng, int(rng.choice([2, 3, 70])))
     options: dict[str, Any] = {"sample_weight": rows.weight, "input": "logits"}
@@ -178,60 +173,34 @@ def require(holds: bool, law: str) -> None:
         raise MisbehaviourError(law)
 
 
-KINDS: dict[str, Callable[[Generator], str]] = {
-    "weights, methods": lambda rng: method_case(rng, extreme_weights),
-    "weights, metrics": lambda rng: metric_case(rng, extreme_weights),
-    "logits, methods": lambda rng: method_case(rng, extreme_logits),
-    "logits, metrics": lambda rng: metric_case(rng, extreme_logits),
+KINDS = {
+    "weights, methods": (method_case, extreme_weights),
+    "weights, metrics": (metric_case, extreme_weights),
+    "logits, methods": (method_case, extreme_logits),
+    "logits, metrics": (metric_case, extreme_logits),
 }
 
 
-def attack(cases: int, seed: int) -> dict[str, Tally]:
+def attack(cases: int, seed: int = 0) -> dict[str, Outcomes]:
     """Run the cases of these numbers."""
-    tallies = {kind: Tally() for kind in KINDS}
-    for number in range(seed, seed + cases):
-        rng = np.random.default_rng(number)
-        kind = list(KINDS)[rng.integers(len(KINDS))]
-        end = outcome(kind, rng)
-        known = end in ("refused", "served")
-        tallies[kind].ends[end if known else "misbehaved"] += 1
-        if not known:
-            tallies[kind].offenders.append(f"--seed {number} --cases 1: {end}")
-    return tallies
+    kinds = {kind: partial(_case, given=given, make=make) for kind, (given, make) in KINDS.items()}
+    return outcomes.attack(kinds, cases, seed)
 
 
-def outcome(kind: str, rng: Generator) -> str:
+def _case(rng: Generator, given: Callable[[Generator, Maker], str], make: Maker) -> str:
     """How a case ends: "refused", "served", or what misbehaved."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", calibrant.CalibrationWarning)
         try:
-            return KINDS[kind](rng)
+            return given(rng, make)
         except Exception as error:  # whatever it is, it was not meant to leave the library
             return f"{type(error).__name__}: {error}"
 
 
-def table(tallies: dict[str, Tally]) -> str:
-    """A line per kind, then the first offenders of each."""
-    ends = ("refused", "served", "misbehaved")
-    rows = [("kind", "cases", *ends)]
-    for kind, tally in tallies.items():
-        rows.append((kind, str(tally.ends.total()), *(str(tally.ends[end]) for end in ends)))
-    lines = [f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells) for name, *cells in rows]
-    for kind, tally in tallies.items():
-        lines += [f"{kind}: {told}" for told in tally.offenders[:SHOWN]]
-    return "\n".join(lines)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run the attack; 1 where something misbehaved."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    tallies = attack(options.cases, options.seed)
-    print(table(tallies))
-    return int(any(tally.offenders for tally in tallies.values()))
+    return outcomes.run(__doc__, attack, arguments, cases=1000)
 
 
 if __name__ == "__main__":
