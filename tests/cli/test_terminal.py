@@ -61,7 +61,7 @@ def test_names_of_arrays_and_columns(folder: Path) -> None:
     Path("x.csv").write_text(f"logits_0,logits_1,{RED}\n1,2,0\n")
     assert f"it has logits_0..logits_1, {SHOWN}: say" in refuse("evaluate", "x.csv")
     Path("y.csv").write_text(f"logits_0,logits_1,label\n1,{RED},0\n")
-    assert SHOWN.replace("\\", "\\\\") in refuse("evaluate", "y.csv")  # quoted by Python itself
+    assert f"must be a number, got '{SHOWN}'" in refuse("evaluate", "y.csv")
 
 
 def test_names_of_files(folder: Path) -> None:
@@ -76,7 +76,7 @@ def test_names_of_files(folder: Path) -> None:
     assert said.endswith(f"to {SHOWN}.csv\n")
     said = succeed("evaluate", f"{RED}.npz", "--calibrator", f"{RED}.safetensors")
     assert f"{SHOWN}.npz: 60 rows" in said
-    assert not any(mark in said for mark in RED)
+    assert all(c.isprintable() or c == "\n" for c in said)
 
 
 def test_names_that_are_no_text(folder: Path) -> None:
@@ -86,7 +86,7 @@ def test_names_that_are_no_text(folder: Path) -> None:
 
 
 def test_markup_is_not_interpreted(folder: Path) -> None:
-    for name in ("[red]x[/red].npz", "[/].npz", "[link=a]x.npz"):
+    for name in ("[red]x[bold].npz", "[@click=x]y.npz", "[link=a]x.npz"):
         np.savez(name, **np.load("val.npz"))
         said = succeed("evaluate", name, "--calibrator", "ts.safetensors", "--n-resamples", "0")
         assert f"{name}: 60 rows" in said
@@ -254,8 +254,10 @@ main()
 """
 
 
-@pytest.mark.parametrize("way", ["plain", "hidden"])
-@pytest.mark.parametrize("module", ["typer", "numpy", "scipy", "sklearn", "torch"])
+@pytest.mark.parametrize(
+    ("module", "way"),
+    [("typer", "plain"), ("numpy", "plain"), ("numpy", "hidden"), ("torch", "hidden")],
+)
 def test_ctrl_c_while_importing(folder: Path, module: str, way: str) -> None:
     import torch
 
