@@ -20,7 +20,7 @@ TOOLS_VENV := .venv-tools
 TOOLS := $(TOOLS_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help demo test test-all test-jax test-oldest test-newest attack check format bench quality \
+.PHONY: FORCE help demo test test-all test-jax test-oldest test-newest attack coverage check format bench quality \
 	reproduce reproduce-quick lock audit clean
 
 help:  ## show this list
@@ -95,11 +95,22 @@ test: $(READY)  ## run all tests but the slow ones
 test-all: $(READY)  ## run all tests
 	@$(BIN)/python -m pytest -n auto
 
+# Not part of .ci/run: tracing makes these tests several times slower.
+coverage: $(READY)  ## branch coverage of formulas, of files of calibrators and of files of scores
+	@$(BIN)/python -m pip install --quiet "coverage>=7.6"
+	@$(BIN)/coverage run -m pytest -q -m "not slow" tests/formulas tests/scorefiles tests/attacks \
+		tests/test_io.py tests/test_container.py tests/test_json.py tests/test_golden_files.py
+	@$(BIN)/coverage report --include="*/calibrant/formulas/*,*/calibrant/_curves.py"
+	@$(BIN)/coverage report \
+		--include="*/io.py,*/_container.py,*/_parts.py,*/_json.py,*/_profile_checks.py"
+	@$(BIN)/coverage report --include="*/calibrant/scorefiles/*"
+
 test-jax: $(JAX)  ## run the tests with JAX arrays, in an environment of their own
 	@$(JAX_VENV)/bin/python -m pytest tests/test_jax.py
 
+# Old packages use what newer ones below them deprecate: that is no news.
 test-oldest: $(OLDEST)  ## run the tests with the lowest versions that pyproject.toml allows
-	@$(OLDEST_VENV)/bin/python -m pytest -n auto -m "not slow"
+	@$(OLDEST_VENV)/bin/python -m pytest -n auto -m "not slow" -W ignore::DeprecationWarning
 
 test-newest: $(NEWEST)  ## run the tests with the newest versions there are, whatever the lock says
 	@$(NEWEST_VENV)/bin/python -m pytest -n auto -m "not slow"
@@ -138,4 +149,4 @@ audit: $(TOOLS)  ## look for known vulnerabilities in what is pinned; AUDIT=opti
 
 clean:  ## remove the environments and all caches
 	rm -rf $(VENV) $(PEER_VENV) $(JAX_VENV) $(OLDEST_VENV) $(NEWEST_VENV) $(TOOLS_VENV) dist \
-		.pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+		.pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage

@@ -78,7 +78,10 @@ def predictions_hold(model: Calibrator, scores: Any, numbers: np.ndarray) -> Non
     require(isinstance(result, torch.Tensor if tensor else np.ndarray), "another kind of array")
     probs = result.numpy() if tensor else result
     require(probs.dtype == _working(scores), f"{probs.dtype} for {_dtype(scores)}")
-    require(np.array_equal(probs, np.asarray(again)), "a second call gives another result")
+    require(
+        np.array_equal(probs, np.asarray(again), equal_nan=True),
+        "a second call gives another result",
+    )
     probabilities_hold(probs, numbers, model.accuracy_preserving)
     _other_ways_hold(model, scores, probs)
     if len(numbers) > 1:

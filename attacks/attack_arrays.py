@@ -35,7 +35,7 @@ from odd_targets import BAD_LABELS, BAD_WEIGHTS, GOOD_LABELS, GOOD_WEIGHTS
 
 METHODS = tuple(REGISTRY)
 SHOWN = 5  # offenders of a method
-MANY = {"fit": 70, "predict": 40}  # classes, where other ways of computing begin
+MANY, MANY_TO_FIT = 40, 70  # classes from which on other ways of computing begin
 
 
 def example(rows: int, classes: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -82,10 +82,11 @@ def make(number: int) -> Case:
     """The case of a number."""
     rng = np.random.default_rng(number)
     method = METHODS[number % len(METHODS)]
-    fitting = rng.random() < 0.1
-    many = MANY["fit" if fitting else "predict"] if rng.random() < 0.1 else int(rng.integers(2, 7))
-    classes = 2 if REGISTRY[method].two_classes_only else many
-    return _fit(method, classes, rng) if fitting else _prediction(method, classes, rng)
+    fits, many, few = rng.random() < 0.1, rng.random() < 0.1, int(rng.choice([2, 3, 5]))
+    classes = (MANY_TO_FIT if fits else MANY) if many else few
+    if REGISTRY[method].two_classes_only:
+        classes = 2
+    return _fit(method, classes, rng) if fits else _prediction(method, classes, rng)
 
 
 def _pick(rng: Generator, table: dict[str, Any]) -> tuple[str, Any]:
@@ -170,7 +171,11 @@ def _odd_scores(given: dict[str, Any], rng: Generator) -> tuple[tuple[str, ...],
     array = values(given["logits"].copy(), rng)
     scores = given["logits"] = form(array, rng)
     numbers = meaning(scores)
-    given["labels"] = np.where(np.isnan(numbers), -np.inf, numbers).argmax(axis=1)
+    known = np.where(np.isfinite(numbers), numbers, -np.inf)
+    wrong = np.where(np.isfinite(numbers), rng.random(numbers.shape), -np.inf)
+    share = rng.choice([0.0, 0.3, 1.0])  # of rows whose label has nothing to do with the scores
+    rows_wrong = rng.random((len(numbers), 1)) < share
+    given["labels"] = np.where(rows_wrong, wrong, known).argmax(axis=1)
     bad = len(numbers) == 0 or not are_valid(numbers, "logits")
     return (f"fitted values: {name}", f"fitted form: {odd}"), numbers, bad
 

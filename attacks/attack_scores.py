@@ -14,69 +14,56 @@ A case is made from its own number alone: place i of a run with ``--seed S`` is 
 
 from __future__ import annotations
 
-import argparse
 import re
 import resource
 import sys
 import tempfile
 import time
-from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from typer.testing import CliRunner, Result
 
 import calibrant
+import outcomes
 import score_crafting as crafting
 from calibrant import cli
 from calibrant._errors import printable
+from outcomes import Outcomes
 
 MAX_SIZE = "50MB"  # the limit that commands are told: bombs are made just large enough to break it
 MOST_SECONDS = 5.0
 MOST_MEMORY = 200e6  # bytes
-SHOWN = 5  # offenders of a kind
 RUNNER = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"})
 
 
-@dataclass
-class Tally:
-    """How the cases of one kind ended."""
-
-    ends: Counter[str] = field(default_factory=Counter)
-    offenders: list[str] = field(default_factory=list)
-
-    def add(self, end: str, case: str) -> None:
-        """Count a case."""
-        known = end in ("refused", "served")
-        self.ends[end if known else "misbehaved"] += 1
-        if not known:
-            self.offenders.append(f"{case}: {end}")
-
-
-def attack(cases: int, seed: int) -> dict[str, Tally]:
+def attack(cases: int, seed: int = 0) -> dict[str, Outcomes]:
     """Run the cases of these numbers."""
-    tallies = {kind: Tally() for kind in crafting.KINDS}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        calibrator = folder / "ts.safetensors"
         data = crafting.sample()
-        calibrant.save(calibrant.TS().fit(data["logits"], data["labels"]), calibrator)
-        for number in range(seed, seed + cases):
-            rng = np.random.default_rng(number)
-            kinds = list(crafting.KINDS)
-            kind = kinds[rng.integers(len(kinds))]
-            makers = crafting.KINDS[kind]
-            suffix = list(makers)[rng.integers(len(makers))]
-            path = folder / f"{_file_name(rng)}{suffix}"
-            path.write_bytes(makers[suffix](rng))
-            end = outcome(path, _command(rng, path, calibrator))
-            tallies[kind].add(end, f"--seed {number} --cases 1 ({suffix})")
-            path.unlink()
-    return tallies
+        fitted = calibrant.TS().fit(data["logits"], data["labels"])
+        calibrant.save(fitted, folder / "ts.safetensors")
+        np.savez(folder / "labels.npz", labels=data["labels"])
+        kinds = {
+            kind: partial(_case, folder=folder, makers=makers)
+            for kind, makers in crafting.KINDS.items()
+        }
+        return outcomes.attack(kinds, cases, seed)
+
+
+def _case(rng: Generator, folder: Path, makers: dict[str, crafting.Maker]) -> str:
+    """Make a file of one of the formats, read it, and judge what happens."""
+    suffix = list(makers)[rng.integers(len(makers))]
+    path = folder / f"{_file_name(rng)}{suffix}"
+    path.write_bytes(makers[suffix](rng))
+    try:
+        return outcome(path, _command(rng, path))
+    finally:
+        path.unlink()
 
 
 def _file_name(rng: Generator) -> str:
@@ -88,32 +75,21 @@ def _file_name(rng: Generator) -> str:
     return usable[:100] or "scores"
 
 
-def _command(rng: Generator, path: Path, calibrator: Path) -> list[str]:
+def _command(rng: Generator, path: Path) -> list[str]:
     """A command that reads the file."""
-    out = path.parent / "out.npz"
-    reading = ["--max-size", MAX_SIZE]
+    file, folder = str(path), path.parent
+    options = ["--max-size", MAX_SIZE]
+    beside = []
     if path.suffix == ".npy":
-        labels = path.parent / "labels.npz"
-        np.savez(labels, labels=crafting.sample()["labels"])
-        reading += ["--input", "logits"]
-        beside = ["--labels", str(labels)]
-    else:
-        beside = []
+        options += ["--input", "logits"]
+        beside = ["--labels", str(folder / "labels.npz")]
     commands = (
-        ["evaluate", str(path), "--n-resamples", "0", *beside],
-        ["evaluate", str(path), str(path)] if not beside else ["evaluate", str(path), *beside],
-        [
-            "fit",
-            str(path),
-            "-o",
-            str(path.parent / "out.cal.safetensors"),
-            "--method",
-            "ts",
-            *beside,
-        ],
-        ["apply", str(calibrator), str(path), "-o", str(out)],
+        ["evaluate", file, "--n-resamples", "0", *beside],
+        ["evaluate", file, file] if not beside else ["evaluate", file, *beside],
+        ["fit", file, "-o", str(folder / "out.safetensors"), "--method", "ts", *beside],
+        ["apply", str(folder / "ts.safetensors"), file, "-o", str(folder / "out.npz")],
     )
-    return [*commands[rng.integers(len(commands))], *reading]
+    return [*commands[rng.integers(len(commands))], *options]
 
 
 def outcome(path: Path, command: list[str]) -> str:
@@ -159,27 +135,9 @@ def _peak() -> float:
     return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def table(tallies: dict[str, Tally]) -> str:
-    """A line per kind, then the first offenders of each."""
-    ends = ("refused", "served", "misbehaved")
-    rows = [("kind", "cases", *ends)]
-    for kind, tally in tallies.items():
-        rows.append((kind, str(tally.ends.total()), *(str(tally.ends[end]) for end in ends)))
-    lines = [f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells) for name, *cells in rows]
-    for kind, tally in tallies.items():
-        lines += [f"{kind}: {printable(told)}" for told in tally.offenders[:SHOWN]]
-    return "\n".join(lines)
-
-
-def main(arguments: list[str] | None = None) -> Any:
+def main(arguments: list[str] | None = None) -> int:
     """Run the attack; 1 where something misbehaved."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--cases", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    tallies = attack(options.cases, options.seed)
-    print(table(tallies))
-    return int(any(tally.offenders for tally in tallies.values()))
+    return outcomes.run(__doc__, attack, arguments, cases=2000)
 
 
 if __name__ == "__main__":

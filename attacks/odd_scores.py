@@ -38,6 +38,10 @@ def _one_left(z: np.ndarray, rng: Generator) -> np.ndarray:
     return np.where(np.arange(z.shape[1]) == left, z, -np.inf)
 
 
+def _limits(z: np.ndarray, rng: Generator, limit: float) -> np.ndarray:
+    return np.where(rng.random(z.shape) < 0.4, np.sign(z) * limit, z)
+
+
 def _softmax(z: np.ndarray, rng: Generator) -> np.ndarray:
     weight = np.exp(z - z.max(axis=1, keepdims=True))
     return weight / weight.sum(axis=1, keepdims=True)
@@ -54,6 +58,8 @@ VALUES: dict[str, Values] = {
     "one class left": _one_left,
     "huge": lambda z, rng: z * 10.0 ** rng.uniform(3, 28, (len(z), 1)),
     "huge and ordinary": lambda z, rng: np.where(rng.random(z.shape) < 0.2, 1e28 * z, z),
+    "at the limit of float64": lambda z, rng: _limits(z, rng, 1.797e308),
+    "at the limit of float32": lambda z, rng: _limits(z, rng, 3.402e38),
     "far from zero": lambda z, rng: z + 1e6,
     "certain": lambda z, rng: z * 1e3,
     "tiny": lambda z, rng: z * 10.0 ** rng.uniform(-30, -3, (len(z), 1)),

@@ -68,10 +68,13 @@ GOOD_WEIGHTS: dict[str, Weights] = {
     "tensor": lambda n, rng: torch.tensor(rng.uniform(0.5, 2.0, n)),
     "bool": lambda n, rng: np.r_[True, rng.random(n - 1) < 0.7],
     "one row alone": lambda n, rng: (np.arange(n) == rng.integers(n)).astype(float),
+    "small and large": lambda n, rng: 10.0 ** rng.uniform(-49, 49, n),
     "zeros among": lambda n, rng: np.r_[1.0, np.where(rng.random(n - 1) < 0.5, 0.0, 0.7)],
 }
 BAD_WEIGHTS: dict[str, Weights] = {
     "all zero": lambda n, rng: np.zeros(n),
+    "subnormal": lambda n, rng: np.full(n, 5e-324),
+    "at the limit of float64": lambda n, rng: np.full(n, 1.797e308),
     "negative": lambda n, rng: _changed(np.ones(n), -0.5, rng),
     "NaN": lambda n, rng: _changed(np.ones(n), np.nan, rng),
     "infinite": lambda n, rng: _changed(np.ones(n), np.inf, rng),

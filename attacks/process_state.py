@@ -10,7 +10,6 @@ import warnings
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
 from threadpoolctl import ThreadpoolController, threadpool_info
 
 PATIENCE = 10.0  # seconds for threads that are at their last piece of work
@@ -23,7 +22,6 @@ class ProcessState:
     blas_threads: tuple[int, ...]
     warning_filters: tuple[Any, ...]
     show_warning: Any
-    float_errors: dict[str, str]
     handlers: tuple[Any, ...]
     folder: str
     threads: int
@@ -36,7 +34,6 @@ class ProcessState:
             tuple(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"),
             tuple(warnings.filters),
             warnings.showwarning,
-            np.geterr(),
             tuple(map(signal.getsignal, numbers)),
             os.getcwd(),
             threading.active_count(),

@@ -35,12 +35,12 @@ def comparison(method: str) -> np.ndarray:
 
 
 def attack_threads(rounds: int, threads: int, function: Callable[[str], np.ndarray]) -> Tally:
-    """So many threads fit at once, begin together and end as they please."""
+    """So many threads and this one fit at once, begin together and end as they please."""
     tally = Tally(f"rounds of {threads} threads, {function.__name__}: state and answers")
     known = {method: function(method) for method in METHODS}
     for _ in range(rounds):
         state = ProcessState.now()
-        start = threading.Barrier(threads)
+        start = threading.Barrier(threads + 1)
 
         def work(number: int, start: threading.Barrier = start) -> bool:
             method = METHODS[number % len(METHODS)]
@@ -48,7 +48,8 @@ def attack_threads(rounds: int, threads: int, function: Callable[[str], np.ndarr
             return np.array_equal(function(method), known[method])
 
         with ThreadPoolExecutor(threads) as pool:
-            right = list(pool.map(work, range(threads)))
+            answers = pool.map(work, range(threads))
+            right = [work(threads), *answers]
         left = state.left_changed()
         if left:
             state.put_back()

@@ -13,6 +13,7 @@ from calibrant._partition import NODES, Workspace, tabulate, tabulate_tile
 from row_functions import log_softmax, softmax, top_k
 
 torch = pytest.importorskip("torch")
+import array_api_compat.numpy as numpy_namespace  # noqa: E402
 import array_api_compat.torch as torch_namespace  # noqa: E402
 
 METHODS = ("predict_proba", "predict_log_proba", "predict", "temperature", "transform")
@@ -280,7 +281,7 @@ def test_tabulate_is_the_same_table_in_any_namespace(classes, spread):
     expected = tabulate_tile(gaps, Workspace(*gaps.shape))
     for result in (
         tabulate(torch.tensor(gaps), torch_namespace).numpy(),
-        tabulate(gaps, np),
+        tabulate(gaps, numpy_namespace),
     ):
         assert result.shape == (30, NODES, 3)
         assert result.dtype == np.float32

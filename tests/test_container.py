@@ -199,6 +199,20 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_json_does_not_have_is_not_written(tmp_path):
+    with pytest.raises(TypeError, match="a file cannot hold a set"):
+        _container.write(tmp_path / "file", "thing", {"names": {"a"}}, {})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        _container.write(tmp_path / "file", "thing", {"number": np.nan}, {})
+    _container.write(tmp_path / "file", "thing", {"n": np.int64(3), "v": np.arange(2)}, {})
+    assert _container.read(tmp_path / "file")[0] | {"kind": 0} == {
+        "kind": 0,
+        "version": 2,
+        "n": 3,
+        "v": [0, 1],
+    }
+
+
 def test_safetensors_of_others_with_any_arrays(tmp_path):
     save_file({"empty": np.zeros(0, np.float32)}, tmp_path / "file", metadata={"a": "b"})
     with pytest.raises(FileError, match="calibrant did not write it"):

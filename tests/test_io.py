@@ -580,7 +580,16 @@ def test_messages_stay_short(tmp_path):
         assert len(str(caught.value)) < 500 + len(str(path))
 
 
+def test_meters_go_round(tmp_path):
+    path = tmp_path / "meter.safetensors"
+    meter = calibrant.CalibrationMeter(input="logits").update(LOGITS, LABELS)
+    calibrant.save(meter, path)
+    assert calibrant.load(path).compute().ece == meter.compute().ece
+
+
 def test_a_calibrator_of_another_kind_of_file(tmp_path):
+    calibrant.save(fitted("ts"), tmp_path / "ts.safetensors")
+    assert isinstance(calibrant.io.load_calibrator(tmp_path / "ts.safetensors"), TS)
     path = tmp_path / "profile.safetensors"
     calibrant.save(TemperatureProfile.from_logits(LOGITS, LABELS), path)
     with pytest.raises(FileError, match="holds a TemperatureProfile, not a calibrator"):

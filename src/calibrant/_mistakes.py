@@ -59,14 +59,8 @@ def warn_if_probabilities(scores: Array, fitted: bool = False) -> None:
 
 def look_like_probabilities(scores: Array) -> bool:
     """Whether some rows are distributions, or many scores of a binary model all lie in (0, 1)."""
-    if is_numpy_array(scores) and scores.size:  # most logits are told from a few numbers
-        first, last = scores.item(0), scores.item(-1)
-        if not (0.0 <= first <= 1.0 and 0.0 <= last <= 1.0):
-            return False
-        with np.errstate(over="ignore"):
-            total = scores[0].sum(dtype=np.float64)
-        if first != 0.0 and not abs(total - 1.0) < SUM_TOLERANCE:
-            return False
+    if not _may_be_probabilities(scores):
+        return False
     rows, classes = scores.shape
     values = to_numpy(scores[_few(rows)]).astype(np.float64)
     if not (len(values) and values.min() >= 0.0 and values.max() <= 1.0 + SUM_TOLERANCE):
@@ -79,6 +73,18 @@ def look_like_probabilities(scores: Array) -> bool:
     near = np.abs(values.sum(axis=1) - 1.0) < (1e-5 if chance else SUM_TOLERANCE)
     typed_in = len(values) < FEW // 2 and bool(np.isin(values, (0.0, 1.0)).all())
     return bool(near.all()) and not typed_in
+
+
+def _may_be_probabilities(scores: Array) -> bool:
+    """Whether a few numbers leave it open: those of most logits do not, and that is quick."""
+    if not is_numpy_array(scores):
+        corner = to_numpy(scores[:1, :8])
+        return bool(((corner >= 0.0) & (corner <= 1.0)).all())
+    if not (scores.size and 0.0 <= scores.item(0) <= 1.0 and 0.0 <= scores.item(-1) <= 1.0):
+        return False
+    with np.errstate(over="ignore"):
+        total = scores[0].sum(dtype=np.float64)
+    return scores.item(0) == 0.0 or abs(total - 1.0) < SUM_TOLERANCE
 
 
 # --- labels among the scores ------------------------------------------------------------------

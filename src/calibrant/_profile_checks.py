@@ -15,7 +15,10 @@ from calibrant._parts import LARGEST, MOST_CLASSES, SMALLEST, require
 from calibrant._types import Floats
 
 HEAVIEST = 1e50  # weight: powers of it are still numbers
-CHUNK = 4096  # rows whose psi is looked at together
+CHUNK = 1024  # rows whose psi is looked at together
+LARGEST_NODE = 1e4  # beyond psi and its derivatives of any number of classes
+# the width of each interval of the grid over b at its left end, and over b at its right end
+BACK, AHEAD = (np.float32(np.diff(GRID) / ends) for ends in (GRID[:-1], GRID[1:]))
 SLACK = 1e-4  # of psi, whose float32 sums round; relative to 1 + log(classes)
 
 
@@ -122,7 +125,7 @@ def _check_nodes(rows: NodeRows, label_gap: NDArray[np.float32], n_classes: int)
     require(bool(counted.all()), "ties of a profile must be the classes at the top")
     known = (label_gap <= rows.top[:, -1]) | (rows.top == label_gap[:, None]).any(axis=1)
     require(bool(known.all()), "label_gap of a profile must be a gap of its row")
-    require(bool(np.isfinite(rows.nodes).all()), "nodes of a profile must be finite")
+    require(bool((np.abs(rows.nodes) <= LARGEST_NODE).all()), "nodes of a profile must be finite")
     for start in range(0, len(rows.nodes), CHUNK):
         _check_psi(rows.take(np.arange(start, min(start + CHUNK, len(rows.nodes)))))
 
@@ -132,26 +135,23 @@ def _check_psi(rows: NodeRows) -> None:
 
     The slope is with respect to log b, and so b times that of psi; curvature minus slope is the
     variance of b d. Classes at b d = -x take part in the mean by x p and in the variance by x^2 p,
-    and x is not far from log(classes / p): where the mean is small, so is the variance.
+    and x is not far from log(classes / p): where the mean is small, so is the variance. All in
+    float32, in which psi is kept.
     """
-    psi, slope, curvature = np.moveaxis(rows.nodes.astype(np.float64), 2, 0)
-    highest = np.log(rows.finite)[:, None]
+    psi, slope, curvature = (np.ascontiguousarray(rows.nodes[:, :, part]) for part in range(3))
+    entropy, variance, rise = psi - slope, curvature - slope, np.diff(psi, axis=1)
+    highest, lowest = (np.log(part, dtype=np.float32)[:, None] for part in (rows.finite, rows.ties))
     slack = SLACK * (1.0 + highest)
-    away = np.maximum(np.abs(slope), 1e-30)
-    widest = 2.0 * away * (highest + np.log1p(1.0 / away) + 1.0)
-    rise, per_b, widths = np.diff(psi, axis=1), slope / GRID, np.diff(GRID)
+    widest = (highest + 1.0) * np.abs(slope) + np.sqrt(np.abs(slope))
     laws = {
-        "lie between the logarithms of ties and finite": (
-            (psi >= np.log(rows.ties)[:, None] - slack) & (psi <= highest + slack)
-        ),
+        "lie between the logarithms of ties and finite": (psi >= lowest - slack)
+        & (psi <= highest + slack),
         "fall": slope <= 0.0,
-        "have a possible entropy": (psi - slope >= -slack) & (psi - slope <= highest + slack),
-        "have a possible variance": (
-            (curvature - slope >= -slack) & (curvature - slope <= widest + 10.0 * slack)
-        ),
-        "be convex": (
-            (rise >= per_b[:, :-1] * widths - slack) & (rise <= per_b[:, 1:] * widths + slack)
-        ),
+        "have a possible entropy": (entropy >= -slack) & (entropy <= highest + slack),
+        "have a possible variance": (variance >= -slack)
+        & (variance <= 2.0 * widest + 10.0 * slack),
+        "be convex": (rise >= slope[:, :-1] * BACK - slack)
+        & (rise <= slope[:, 1:] * AHEAD + slack),
     }
     for law, holds in laws.items():
         require(bool(holds.all()), f"nodes of a profile must {law}")

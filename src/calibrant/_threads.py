@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,45 +20,63 @@ def available_cores() -> int:
         return max(1, os.cpu_count() or 1)
 
 
-class _OneThread:
-    """BLAS at one thread while any caller wants it: the first one sets it, the last one resets it.
+@contextmanager
+def mapping(threads: int) -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], Any]]:
+    """A ``map`` on so many threads; on one, that of this thread.
 
-    The setting belongs to the whole process. Were every caller to restore what it found, callers
-    on several threads would restore each other's. What there was before is kept before anything is
-    changed, and a caller may leave twice: an interrupt at any point loses nothing.
+    Threads cost more than little work takes, and Ctrl-C while Python starts one may leave a thread
+    that never ends.
+    """
+    if threads == 1:
+        yield map
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield pool.map
+
+
+class _OneThread:
+    """BLAS at one thread while the first caller is inside, who then puts back what it found.
+
+    The setting belongs to the whole process: were every caller to put back what it found, callers
+    on several threads would put back each other's. And it is the first caller that does, not the
+    last one, for OpenBLAS heeds only one thread. Callers that are still inside go on with more
+    threads, which costs time and nothing else.
+
+    What there was is kept before anything is changed, and a caller may leave twice: an interrupt at
+    any point loses nothing. One that was interrupted while leaving leaves for good when it is
+    collected, maybe by a thread that is in here: the lock lets a thread in twice.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.users: dict[object, int] = {}  # and the threads they are on
-        self.before: list[tuple[Any, int]] | None = None  # the libraries and their threads
+        self.lock = threading.RLock()
+        self.first: object | None = None  # the caller that set it
+        self.thread = 0  # that it is on
+        self.before: list[tuple[Any, int]] = []  # the libraries and their threads
 
-    def enter(self, user: object) -> None:
+    def enter(self, caller: object) -> None:
         with self.lock:
-            self.users[user] = threading.get_ident()
-            if self.before is None:
+            if self.first is None:
                 libraries = ThreadpoolController().select(user_api="blas").lib_controllers
                 self.before = [(library, library.get_num_threads()) for library in libraries]
+                self.thread, self.first = threading.get_ident(), caller
                 for library in libraries:
                     library.set_num_threads(1)
 
-    def leave(self, user: object) -> None:
+    def leave(self, caller: object) -> None:
         with self.lock:
-            self.users.pop(user, None)
-            self._reset_if_unused()
+            if self.first is caller:
+                self._put_back()
 
     def forget_other_threads(self) -> None:
         """In a new process after a fork, which has the thread that forked and no other."""
-        here = threading.get_ident()
-        self.lock = threading.Lock()
-        self.users = {user: thread for user, thread in self.users.items() if thread == here}
-        self._reset_if_unused()
+        self.lock = threading.RLock()
+        if self.first is not None and self.thread != threading.get_ident():
+            self._put_back()
 
-    def _reset_if_unused(self) -> None:
-        if self.before is not None and not self.users:
-            for library, threads in self.before:
-                library.set_num_threads(threads)
-            self.before = None
+    def _put_back(self) -> None:
+        for library, threads in self.before:
+            library.set_num_threads(threads)
+        self.first = None
 
 
 _one_thread = _OneThread()
@@ -75,13 +94,13 @@ def one_blas_thread(wanted: bool = True) -> Iterator[None]:
     if not wanted:
         yield
         return
-    user = object()
+    caller = object()
     try:
-        _one_thread.enter(user)
+        _one_thread.enter(caller)
         yield
     finally:
         try:
-            _one_thread.leave(user)
+            _one_thread.leave(caller)
         except BaseException:  # interrupted on the way out: leave all the same
-            _one_thread.leave(user)
+            _one_thread.leave(caller)
             raise

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from reprlib import repr as shown
@@ -55,7 +54,7 @@ from calibrant._partition import (
 from calibrant._profile_checks import check_arrays, check_rows, check_scale, check_settings
 from calibrant._progress import reporter
 from calibrant._rows import log_odds, top_k
-from calibrant._threads import available_cores
+from calibrant._threads import available_cores, mapping
 from calibrant._types import Array, Floats, InputKind, Progress, Report
 
 EXACT_CLASSES = 64  # up to here the gaps themselves are the smaller and exact summary
@@ -701,10 +700,8 @@ class _Builder:
     def run(self, n_jobs: int | None, report: Report) -> list[_Part]:
         tiles = row_tiles(self.scores, TILE_ELEMENTS if self.host else DEVICE_TILE_ELEMENTS)
         workers = min(_threads(n_jobs), len(tiles)) if self.host else 1
-        if workers == 1:
-            return self._collect(map(self.tile, tiles), tiles, report)
-        with ThreadPoolExecutor(workers) as pool:
-            return self._collect(pool.map(self.tile, tiles), tiles, report)
+        with mapping(workers) as on_threads:
+            return self._collect(on_threads(self.tile, tiles), tiles, report)
 
     @staticmethod
     def _collect(parts: Iterable[_Part], tiles: list[slice], report: Report) -> list[_Part]:

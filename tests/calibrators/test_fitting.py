@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController, threadpool_info
 
 import calibrant
 from calibrant._array_ops import NumpyOps
-from calibrant._threads import one_blas_thread
+from calibrant._threads import _OneThread, one_blas_thread
 from calibrant._weights import as_counts, copies, effective_rows
 from calibrant.calibrators import REGISTRY, DiagonalOrderPreserving, HistogramBinning
 
@@ -292,3 +292,38 @@ def test_no_operation_is_missing_from_the_interpreters():
     wanted = {name for name in vars(Ops) if not name.startswith("_")}
     for interpreter in (NumpyOps, TorchOps, GraphOps):
         assert wanted <= set(dir(interpreter))
+
+
+def test_a_caller_may_leave_while_its_thread_enters_for_another(monkeypatch):
+    before, state = blas_threads(), _OneThread()
+
+    def collecting() -> ThreadpoolController:
+        assert state.lock.acquire(blocking=False)  # by what an interrupt left behind
+        state.lock.release()
+        state.leave("it")
+        return ThreadpoolController()
+
+    monkeypatch.setattr("calibrant._threads.ThreadpoolController", collecting)
+    state.enter("another")
+    assert set(blas_threads()) == {1}
+    state.leave("another")
+    assert blas_threads() == before
+
+
+def test_the_threads_of_blas_are_as_before_when_another_thread_ends_last():
+    before = blas_threads()
+    inside, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with one_blas_thread():
+            inside.set()
+            done.wait(10.0)
+
+    worker = threading.Thread(target=work)
+    with one_blas_thread():
+        worker.start()
+        inside.wait(10.0)
+    assert blas_threads() == before
+    done.set()
+    worker.join()
+    assert blas_threads() == before

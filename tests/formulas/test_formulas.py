@@ -661,6 +661,20 @@ def test_values_that_no_part_has(value: Any, message: str) -> None:
         from_state(document, {})
 
 
+def test_what_a_file_cannot_hold_is_no_part() -> None:
+    formula = ConstantTemperature(1.0)
+    object.__setattr__(formula, "value", {"T": 1.0})
+    with pytest.raises(TypeError, match=r"a part cannot hold a dict \(formula.value\)"):
+        to_state(formula)
+
+
+def test_a_formula_knows_its_classes() -> None:
+    with pytest.raises(ValueError, match="fitted with 6 classes, got 5"):
+        affine(PlainLogits(), full=True).check_classes(5)
+    with pytest.raises(ValueError, match="reads the top 4 logits, got 3 classes"):
+        network(TopLogits(4)).check_classes(3)
+
+
 def test_parts_are_not_nested_without_end() -> None:
     value: Any = {"value": 1.0}
     for _ in range(20):

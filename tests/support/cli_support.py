@@ -17,6 +17,13 @@ import calibrant
 from calibrant import cli
 
 PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
+# A function for programs: the most memory that they have held. (What ``resource`` tells of a child
+# is at least what its parent held when it began.)
+PEAK = """
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+"""
 SOURCE = Path(calibrant.__file__).parents[1]  # a program must run the copy that is tested here
 
 

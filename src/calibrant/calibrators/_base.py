@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast, final
 
@@ -44,7 +43,7 @@ from calibrant._mistakes import (
 )
 from calibrant._ops import Ops
 from calibrant._rows import keep_arg_max_of_scores, log_odds, ordered_log_odds
-from calibrant._threads import available_cores, one_blas_thread
+from calibrant._threads import available_cores, mapping, one_blas_thread
 from calibrant._types import Array, Floats, InputKind, Labels
 from calibrant.calibrators._best_temperature import scaled_profile
 from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_off
@@ -328,8 +327,8 @@ class Calibrator(BaseEstimator, ABC):
             def fill(tile: slice) -> None:
                 result[tile] = computed(tile, NUMPY)
 
-            with ThreadPoolExecutor(min(available_cores(), len(tiles) - 1)) as pool:
-                list(pool.map(fill, tiles[1:]))
+            with mapping(min(available_cores(), len(tiles) - 1)) as on_threads:
+                list(on_threads(fill, tiles[1:]))
         return like(result, scores)
 
 

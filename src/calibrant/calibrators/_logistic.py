@@ -14,7 +14,6 @@ RIDGE = 1e-10  # on slopes of inputs scaled to [-1, 1]: separable problems stay 
 TOLERANCE = 1e-10  # of the summed loss
 ITERATIONS = 100
 GROUPS = 512
-STEEPEST = 1e30  # slope: that of inputs of no size at all would not be a number
 
 
 @dataclass(frozen=True)
@@ -95,11 +94,8 @@ def fit_logistic(inputs: Sequence[Floats], target: Floats, weight: Floats) -> Lo
     if len(inputs) == 1 and target.shape[1] > 4 * GROUPS:
         theta, damping = _newton(_grouped(problems), theta, damping).coefficients, 1e-9
     fits = _newton(problems, theta, damping)
-    with np.errstate(over="ignore"):
-        free = fits.coefficients[:, :-1] / scale
-    slopes = np.clip(free, -STEEPEST, STEEPEST)
-    converged = fits.converged & (slopes == free).all(axis=1)
-    return LogisticFits(np.column_stack([slopes, fits.coefficients[:, -1]]), fits.loss, converged)
+    coefficients = np.column_stack([fits.coefficients[:, :-1] / scale, fits.coefficients[:, -1]])
+    return LogisticFits(coefficients, fits.loss, fits.converged)
 
 
 def platts_targets(hit: NDArray[np.bool_], weight: Floats) -> Floats:

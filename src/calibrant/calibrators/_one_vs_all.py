@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,13 +13,14 @@ from calibrant._array_ops import NUMPY
 from calibrant._arrays import row_tiles
 from calibrant._curves import LARGEST
 from calibrant._rows import class_log_odds, softmax
-from calibrant._threads import available_cores
+from calibrant._threads import available_cores, mapping
 from calibrant._types import Floats, Labels, Report
 from calibrant._weights import as_counts
 from calibrant.calibrators._base import LabelledLogits
 
 Outcome = TypeVar("Outcome")
 
+FEW = 50_000  # probabilities: the fits of so few are over before threads have started
 TIE_BREAK = 1e-9  # the share of the plain probability that Zhang et al. add to break ties
 CERTAIN = 1.0 - 1e-9  # the largest top confidence given: the logarithms of the others stay finite
 
@@ -80,8 +80,9 @@ class ClassColumns:
     def fit_each(self, fit: Callable[[Column], Outcome], report: Report) -> list[Outcome]:
         """One fit per class, on threads."""
         results = []
-        with ThreadPoolExecutor(available_cores()) as pool:
-            for fitted in pool.map(lambda index: fit(self.column(index)), range(len(self))):
+        threads = available_cores() if self.probs.size > FEW else 1
+        with mapping(threads) as on_threads:
+            for fitted in on_threads(lambda index: fit(self.column(index)), range(len(self))):
                 results.append(fitted)
                 report(len(results), len(self))
         return results
@@ -114,8 +115,10 @@ def _by_class(logits: Floats, function: Callable[[Floats], Floats]) -> Floats:
     result = np.empty(logits.shape[::-1])
 
     def fill(rows: slice) -> None:
-        result[:, rows] = function(logits[rows]).T
+        with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+            result[:, rows] = function(logits[rows]).T
 
-    with ThreadPoolExecutor(available_cores()) as pool:
-        list(pool.map(fill, row_tiles(logits)))
+    tiles = row_tiles(logits)
+    with mapping(min(available_cores(), len(tiles))) as on_threads:
+        list(on_threads(fill, tiles))
     return result

@@ -31,10 +31,11 @@ def method_bar() -> Iterator[Report]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
     console = Console(stderr=True)
+    if not console.is_terminal:  # a bar that is only disabled would end with an empty line
+        yield lambda done, total: None
+        return
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("fitting")
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

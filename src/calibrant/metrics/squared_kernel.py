@@ -197,7 +197,7 @@ def skce_test(
 
 def default_skce_test(data: Labelled, random_state: RandomState) -> SKCETest | None:
     """The test with all defaults; None where there are too few rows for it."""
-    if data.n_rows < 4:
+    if np.count_nonzero(data.weight) < 4:
         return None
     return _test_blocks(_Pairs.of(data, "exponential", None, random_state), None)
 
@@ -205,11 +205,11 @@ def default_skce_test(data: Labelled, random_state: RandomState) -> SKCETest | N
 def _test_blocks(pairs: _Pairs, block_size: int | None) -> SKCETest:
     """The test of the mean of the blocks' values."""
     size = pairs.block_size(block_size)
-    values, weight = pairs.blocks(block_size)
-    if len(values) < 2:
+    if len(pairs.weight) < 2 * size:
         raise ValueError(
             f"the SKCE test needs at least two blocks of {size} rows, got {len(pairs.weight)} rows"
         )
+    values, weight = pairs.blocks(block_size)
     mean = weighted_mean(values, weight)
     deviation = float(np.sqrt(weight**2 @ (values - mean) ** 2) / weight.sum())
     z = mean / deviation if deviation > 0.0 else 0.0 if mean == 0.0 else np.inf * np.sign(mean)
@@ -240,6 +240,7 @@ class _Pairs:
         if bandwidth is not None and not bandwidth > 0.0:
             raise ValueError(f"bandwidth must be positive, got {bandwidth}")
         order = generator(random_state).permutation(data.n_rows)
+        order = order[data.weight[order] > 0.0]  # rows of weight 0 are as good as absent
         xp = array_namespace(data.probs)
         probs = xp.astype(xp.take(data.probs, like(order, data.probs), axis=0), xp.float64)
         classes = like(np.arange(data.n_classes), probs)

@@ -67,8 +67,10 @@ def _write_and_check(model: Any, file: IO[bytes]) -> None:
     checker = need_onnx("onnx.checker")
     try:
         checker.check_model(file.name, full_check=True)
-    except checker.ValidationError as error:
-        reason = str(error).splitlines()[0]
+    except MemoryError:
+        raise
+    except Exception as error:  # its own kinds, and those of names that are no text
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"the model does not pass ONNX's own check: {reason}") from None
 
 

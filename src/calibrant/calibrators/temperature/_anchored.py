@@ -16,7 +16,6 @@ the row's slope and curvature and h_i = J_i H^-1 J_i' its leverage.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 
 from calibrant._losses import ProfileLoss
 from calibrant._optimize import damped_newton
-from calibrant._threads import available_cores, one_blas_thread
+from calibrant._threads import available_cores, mapping, one_blas_thread
 from calibrant._types import Floats as Vector
 from calibrant._types import Report
 from calibrant.calibrators import _network as network
@@ -259,8 +258,8 @@ def _run(nets: list[_Member], penalties: Sequence[float], report: Report) -> lis
     paths = []
     workers = min(available_cores(), len(nets))
     # One BLAS thread per network: the matrices are small, and BLAS threads wait for each other.
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        for done, path in enumerate(pool.map(lambda net: net.path(penalties), nets)):
+    with one_blas_thread(), mapping(workers) as on_threads:
+        for done, path in enumerate(on_threads(lambda net: net.path(penalties), nets)):
             paths.append(path)
             report(done + 1, len(nets))
     return paths
