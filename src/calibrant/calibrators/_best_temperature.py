@@ -16,7 +16,7 @@ TEMPERATURE_BOUNDS = (1e-2, 1e4)
 # Few rows, and hardly an error among them, would take T to the end of its range: a prior that
 # weighs as much as so many rows, (log T)^2 / 2 each, holds it near 1. It fades out: from FADED rows
 # on there is none, and T is the exact minimiser.
-PRIOR_ROWS = {"nll": 3.0, "brier": 1.0, "mixed": 1.0}
+PRIOR_ROWS = 10.0
 FADED = 1000.0
 USUAL = (0.1, 25.0)  # temperatures that a profile of scale 1 reads accurately, with room around
 
@@ -33,7 +33,7 @@ def best_temperature(
     """
     low, high = bounds
     problem = ProfileLoss(profile, loss)
-    pull = _pull(prior_rows, loss, problem.effective_rows)
+    pull = _pull(prior_rows, problem.effective_rows)
 
     def slope(log_b: float) -> float:
         return problem.mean_slope(log_b) + pull * log_b
@@ -59,10 +59,10 @@ def best_temperature(
     )
 
 
-def _pull(prior_rows: float | str, loss: str, rows: float) -> float:
+def _pull(prior_rows: float | str, rows: float) -> float:
     """What multiplies (log T)^2 / 2 beside the mean loss."""
     if isinstance(prior_rows, str):
-        prior_rows = PRIOR_ROWS[loss] * max(0.0, 1.0 - rows / FADED)
+        prior_rows = PRIOR_ROWS * max(0.0, 1.0 - rows / FADED)
     return prior_rows / rows
 
 

@@ -20,7 +20,7 @@ from calibrant.calibrators._base import LabelledLogits
 
 Outcome = TypeVar("Outcome")
 
-FEW = 50_000  # probabilities: the fits of so few are over before threads have started
+FEW = 50_000  # scores: the fits of so few are over before threads have started
 TIE_BREAK = 1e-9  # the share of the plain probability that Zhang et al. add to break ties
 CERTAIN = 1.0 - 1e-9  # the largest top confidence given: the logarithms of the others stay finite
 
@@ -80,7 +80,7 @@ class ClassColumns:
     def fit_each(self, fit: Callable[[Column], Outcome], report: Report) -> list[Outcome]:
         """One fit per class, on threads."""
         results = []
-        threads = available_cores() if self.probs.size > FEW else 1
+        threads = available_cores() if self.scores.size > FEW else 1
         with mapping(threads) as on_threads:
             for fitted in on_threads(lambda index: fit(self.column(index)), range(len(self))):
                 results.append(fitted)

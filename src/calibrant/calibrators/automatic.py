@@ -27,11 +27,11 @@ from calibrant.calibrators.temperature import (
     Uncalibrated,
 )
 
-PATIENCE = 0.5  # standard errors by which a simpler method may be worse and still be taken ..
-IMPATIENT_ROWS = 100.0  # .. with many rows; with these twice as many, with fewer still more
+PATIENCE = 1.0  # standard errors by which a simpler method may be worse and still be taken ..
+IMPATIENT_ROWS = 50.0  # .. with many rows; with these twice as many, with fewer still more
 SMALL = 200_000  # logits up to which the class maps are tried without the joint method, too
-# Fewer rows than these cannot tell the worth of networks and matrices, and of unpenalised curves.
-NETWORK_ROWS, CURVE_ROWS = 100, 300
+# Fewer rows than these cannot tell the worth of networks and matrices, and of what has no penalty.
+NETWORK_ROWS, FREE_ROWS = 100, 1000
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,11 @@ class AutoCalibrator(LogitCalibrator):
 
     Notes
     -----
-    A simpler method is kept while its left-out NLL is within (1 + 100/n)/2 standard errors of the
-    best one's (the error of the difference on the same n rows): with few rows the best of several
-    is often the luckiest. Below 100 rows no network and no matrix is tried, below 300 no
-    unpenalised curve; the class maps by themselves are tried up to 200,000 logits.
+    A simpler method is kept while its left-out NLL is within 1 + 50/n standard errors of the best
+    one's (the error of the difference on the same n rows): with few rows the best of several
+    is often the luckiest. Below 100 rows no network and no matrix is tried, below 1,000 nothing
+    without a penalty (ensemble temperature scaling, Platt scaling and the curves for two classes);
+    the class maps by themselves are tried up to 200,000 logits.
 
     References
     ----------
@@ -159,12 +160,12 @@ def _simple_methods(data: LabelledLogits) -> Iterator[tuple[str, Calibrator]]:
     yield "ts", TemperatureScaling(prior_rows="auto")
     if small:
         yield "svs", StructuredVectorScaling()
-    if rows >= CURVE_ROWS and data.n_classes == 2:
+    if rows >= FREE_ROWS and data.n_classes == 2:
         yield "platt", PlattScaling()
         yield "beta", BetaCalibration()
         yield "quadratic", QuadraticScaling()
         yield "odds-spline", SmoothingSpline()
-    if rows >= NETWORK_ROWS:
+    if rows >= FREE_ROWS:
         yield "ets", EnsembleTemperatureScaling()
     if rows >= NETWORK_ROWS and small and data.n_classes > 2:
         yield "sms", StructuredMatrixScaling()

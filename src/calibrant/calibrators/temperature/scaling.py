@@ -30,8 +30,8 @@ class TemperatureScaling(ProfileCalibrator):
         The smallest and the largest temperature allowed; ending at one is a warning.
     prior_rows : float or "auto", default 0
         The weight, in rows, of a prior (log T)^2 / 2 that keeps T near 1 where few rows, hardly
-        one of them wrong, would take it to its bounds. 0 is the published method; "auto" is 3 rows
-        (1 for the other losses) that fade to none at 1,000 rows.
+        one of them wrong, would take it to its bounds. 0 is the published method; "auto" is 10
+        rows that fade to none at 1,000 rows.
     input : {"logits", "probs"}, default "logits"
         What the scores are; probabilities are taken as log p minus its row mean.
 
