@@ -24,7 +24,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -40,6 +40,7 @@ import file_laws
 from calibrant.calibrators import REGISTRY
 from file_laws import MisbehaviourError, require, strictly
 from file_lies import damaged, lying
+from peak_memory import peak, reset_peak
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "files"
 MOST_SECONDS = 5.0  # of the processor, whatever else the machine does
@@ -226,31 +227,20 @@ def _tried(case: Case, path: Path) -> str:
 @contextmanager
 def _watched() -> Iterator[None]:
     """Tell of what takes too long, or too much memory."""
-    started, before = time.process_time(), _reset_peak()
+    started, before = time.process_time(), reset_peak()
     signal.signal(signal.SIGALRM, _stuck)
     signal.alarm(int(12 * MOST_SECONDS))
     try:
         yield
     finally:
         signal.alarm(0)
-    seconds, memory = time.process_time() - started, _peak() - before
+    seconds, memory = time.process_time() - started, peak() - before
     require(seconds <= MOST_SECONDS, f"it took {seconds:.1f} s")
     require(memory <= MOST_MEMORY, f"it took {memory / 1e6:.0f} MB")
 
 
 def _stuck(signum: int, frame: Any) -> None:
     raise MisbehaviourError("it does not end")
-
-
-def _reset_peak() -> float:
-    """The memory of this process, whose peak is counted from here on (on Linux)."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-    return _peak()
-
-
-def _peak() -> float:
-    return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 @dataclass

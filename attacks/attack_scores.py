@@ -15,11 +15,9 @@ A case is made from its own number alone: place i of a run with ``--seed S`` is 
 from __future__ import annotations
 
 import re
-import resource
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +31,7 @@ import score_crafting as crafting
 from calibrant import cli
 from calibrant._errors import printable
 from outcomes import Outcomes
+from peak_memory import peak, reset_peak
 
 MAX_SIZE = "50MB"  # the limit that commands are told: bombs are made just large enough to break it
 MOST_SECONDS = 5.0
@@ -94,9 +93,9 @@ def _command(rng: Generator, path: Path) -> list[str]:
 
 def outcome(path: Path, command: list[str]) -> str:
     """How a case ends: "refused", "served", or what misbehaved."""
-    started, before = time.process_time(), _reset_peak()
+    started, before = time.process_time(), reset_peak()
     result = RUNNER.invoke(cli.app, command)
-    seconds, memory = time.process_time() - started, _peak() - before
+    seconds, memory = time.process_time() - started, peak() - before
     if crafting.sprung:
         return crafting.sprung.pop()
     if seconds > MOST_SECONDS:
@@ -122,17 +121,6 @@ def _judged(result: Result, path: Path) -> str:
     if not any(name in errors for name in named):
         return f"a message without the file: {errors!r:.300}"
     return "refused"
-
-
-def _reset_peak() -> float:
-    """The memory of this process, whose peak is counted from here on (on Linux)."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-    return _peak()
-
-
-def _peak() -> float:
-    return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main(arguments: list[str] | None = None) -> int:

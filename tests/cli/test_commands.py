@@ -19,7 +19,17 @@ from calibrant.comparison import DEFAULT_METRICS
 from calibrant.formulas.temperature import ConstantTemperature
 from calibrant.metrics import METRICS
 from calibrant.scorefiles import read_scores
-from cli_support import as_json, program, python, refuse, run, sample, softmax, succeed
+from cli_support import (
+    as_json,
+    program,
+    python,
+    refuse,
+    run,
+    sample,
+    softmax,
+    succeed,
+    whole_archive,
+)
 
 COMMANDS = [
     *("fit", "apply", "evaluate", "compare", "export", "attach", "demo", "methods", "reproduce")
@@ -649,13 +659,13 @@ def test_compare_takes_weights_and_leaves_ignored_rows_out(folder: Path) -> None
 
 def test_compare_refuses_unknown_methods_and_mixed_kinds(folder: Path) -> None:
     assert "got 'x'" in refuse("compare", "val.npz", "val.npz", "--methods", "ts,x")
-    data = np.load("val.npz")
+    data = whole_archive("val.npz")
     np.savez("probs.npz", probs=softmax(data["logits"]), labels=data["labels"])
     assert "probs.npz has probs" in refuse("compare", "val.npz", "probs.npz")
 
 
 def test_a_stream_of_files_is_judged_as_one(folder: Path) -> None:
-    data = np.load("val.npz")
+    data = whole_archive("val.npz")
     np.savez("a.npz", logits=data["logits"][:100], labels=data["labels"][:100])
     np.savez("b.npz", logits=data["logits"][100:], labels=data["labels"][100:])
     whole = as_json("evaluate", "val.npz", "--calibrator", "ts.safetensors")

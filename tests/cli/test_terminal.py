@@ -17,7 +17,7 @@ import calibrant
 from calibrant import onnx
 from calibrant._errors import printable
 from calibrant.cli._progress import working
-from cli_support import program, python, refuse, run, sample, succeed
+from cli_support import program, python, refuse, run, sample, succeed, whole_archive
 
 RED, SHOWN = "\x1b[31m\x9b2J\u202e", r"\x1b[31m\x9b2J\u202e"
 
@@ -87,7 +87,7 @@ def test_names_that_are_no_text(folder: Path) -> None:
 
 def test_markup_is_not_interpreted(folder: Path) -> None:
     for name in ("[red]x[bold].npz", "[@click=x]y.npz", "[link=a]x.npz"):
-        np.savez(name, **np.load("val.npz"))
+        np.savez(name, **whole_archive("val.npz"))
         said = succeed("evaluate", name, "--calibrator", "ts.safetensors", "--n-resamples", "0")
         assert f"{name}: 60 rows" in said
         assert name in refuse("evaluate", f"no-{name}")

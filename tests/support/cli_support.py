@@ -77,3 +77,8 @@ def sample(rows: int, classes: int, seed: int = 1) -> tuple[np.ndarray, np.ndarr
 def softmax(logits: np.ndarray) -> np.ndarray:
     weight = np.exp(logits - logits.max(axis=1, keepdims=True))
     return weight / weight.sum(axis=1, keepdims=True)
+
+
+def whole_archive(path: str) -> dict[str, np.ndarray]:
+    with np.load(path) as archive:
+        return dict(archive)

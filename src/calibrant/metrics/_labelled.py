@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from reprlib import repr as shown
 from typing import Any, TypeVar, get_args
 
 import numpy as np
@@ -160,7 +161,7 @@ def accepted(
 def check_row_rule(row_sums: str) -> None:
     """Refuse what is no rule for rows that do not sum to 1."""
     if row_sums not in get_args(RowRule):
-        raise ValueError(f'row_sums must be "strict", "normalize" or "raw", got {row_sums!r}')
+        raise ValueError(f'row_sums must be "strict", "normalize" or "raw", got {shown(row_sums)}')
 
 
 def valid_probabilities(array: Array, row_sums: RowRule, first_row: int = 0) -> Array:
