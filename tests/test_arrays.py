@@ -347,7 +347,7 @@ def test_fewer_classes_than_the_network_reads():
 
 
 def test_unknown_methods_and_data_sets_name_the_known_ones():
-    with pytest.raises(ValueError, match=r"one of base, ts, ets, pts, .*, got 'nonsense'"):
+    with pytest.raises(ValueError, match=r"one of auto, base, ts, ets, pts, .*, got 'nonsense'"):
         calibrant.calibrator("nonsense")
     with pytest.raises(ValueError, match=r"one of .*fashion-mnist-lenet5.*, got 'mnist'"):
         calibrant.datasets.load("mnist")

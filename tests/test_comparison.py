@@ -98,7 +98,7 @@ def test_methods_are_named_as_metrics_are():
     data = (*example(60), *example(60))
     assert [r.method for r in calibrant.compare(*data, methods="ts", metrics="ece")] == ["ts"]
     assert [r.method for r in calibrant.compare(*data, methods=["TS", "ts"])] == ["ts"]
-    with pytest.raises(ValueError, match="methods must name at least one of base, ts"):
+    with pytest.raises(ValueError, match="methods must name at least one of auto, base, ts"):
         calibrant.compare(*data, methods=[])
     with pytest.raises(ValueError, match="method must be one of"):
         calibrant.compare(*data, methods=["ts", "oracle"])

@@ -158,6 +158,7 @@ def test_splits_need_not_be_a_partition(iris):
 # --- fitted classifiers ------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:class .* has the mean probability")
 @pytest.mark.parametrize("method", ["ts", "pts"])
 @pytest.mark.parametrize("classifier", [LinearSVC(random_state=0), GaussianNB()])
 def test_frozen(classifier, method, digits):
@@ -361,6 +362,7 @@ def test_scores_of_a_class_that_was_never_seen():
     np.testing.assert_array_equal(logits, expected)
 
 
+@pytest.mark.filterwarnings("ignore:class .* has the mean probability")
 @pytest.mark.parametrize("ensemble", [True, False])
 @pytest.mark.parametrize("classifier", [LogisticRegression(), GaussianNB(), SVC()])
 def test_fold_without_a_class(classifier, ensemble, iris):
@@ -551,6 +553,7 @@ def test_kinds_of_binary_labels(labels, cancer):
 # --- in the company of other estimators --------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:class .* has the mean probability")
 def test_search_over_methods_and_the_classifiers_parameters(digits):
     X, y = digits[0][:500], digits[1][:500]
     grid = {"method": ["base", "ts", "ets"], "estimator__var_smoothing": [1e-9, 1e-2]}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from calibrant import torch as torch
     from calibrant._errors import CalibrationWarning, FileError
     from calibrant.calibrators import (
+        AutoCalibrator,
         BayesianBinning,
         BetaCalibration,
         Calibrator,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         LinearPTS,
         MarginTemperatureScaling,
         MatrixScaling,
+        MonotonePTS,
         MultiClassIsotonic,
         ParameterizedTemperatureScaling,
         PlattBinner,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
         SmoothingSpline,
         SplineCalibration,
         StructuredMatrixScaling,
+        StructuredPTS,
         StructuredVectorScaling,
         TemperatureScaling,
         Uncalibrated,
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
 
 # Public name -> module and the name there; loaded at first use (PEP 562).
 _LAZY = {
+    "AutoCalibrator": ("calibrators", "AutoCalibrator"),
     "BayesianBinning": ("calibrators", "BayesianBinning"),
     "BetaCalibration": ("calibrators", "BetaCalibration"),
     "Calibrator": ("calibrators", "Calibrator"),
@@ -80,6 +84,7 @@ _LAZY = {
     "LinearPTS": ("calibrators", "LinearPTS"),
     "MarginTemperatureScaling": ("calibrators", "MarginTemperatureScaling"),
     "MatrixScaling": ("calibrators", "MatrixScaling"),
+    "MonotonePTS": ("calibrators", "MonotonePTS"),
     "MultiClassIsotonic": ("calibrators", "MultiClassIsotonic"),
     "ParameterizedTemperatureScaling": ("calibrators", "ParameterizedTemperatureScaling"),
     "PlattBinner": ("calibrators", "PlattBinner"),
@@ -88,6 +93,7 @@ _LAZY = {
     "SmoothingSpline": ("calibrators", "SmoothingSpline"),
     "SplineCalibration": ("calibrators", "SplineCalibration"),
     "StructuredMatrixScaling": ("calibrators", "StructuredMatrixScaling"),
+    "StructuredPTS": ("calibrators", "StructuredPTS"),
     "StructuredVectorScaling": ("calibrators", "StructuredVectorScaling"),
     "TemperatureScaling": ("calibrators", "TemperatureScaling"),
     "Uncalibrated": ("calibrators", "Uncalibrated"),
@@ -130,6 +136,7 @@ __all__ = [
     "PTS",
     "SMART",
     "TS",
+    "AutoCalibrator",
     "BayesianBinning",
     "BetaCalibration",
     "CalibratedClassifier",
@@ -151,6 +158,7 @@ __all__ = [
     "LinearPTS",
     "MarginTemperatureScaling",
     "MatrixScaling",
+    "MonotonePTS",
     "MultiClassIsotonic",
     "ParameterizedTemperatureScaling",
     "PlattBinner",
@@ -159,6 +167,7 @@ __all__ = [
     "SmoothingSpline",
     "SplineCalibration",
     "StructuredMatrixScaling",
+    "StructuredPTS",
     "StructuredVectorScaling",
     "TemperatureProfile",
     "TemperatureScaling",

@@ -31,7 +31,7 @@ from sklearn.utils import (
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
 from calibrant._arrays import as_weights
 from calibrant._errors import warn
@@ -46,6 +46,10 @@ Split = tuple[Any, Any]  # the rows to train on and the rows held out
 #: where it is merely wrong: one temperature serves neither unless the tails are cut (and no
 #: temperature explains a label on a logit of -inf). scikit-learn adds the same number.
 SMALLEST_PROBABILITY = 1e-12
+#: The share of the uniform distribution that is mixed into votes, whose zeros are no certainty.
+UNIFORM_SHARE = 1e-3
+SMALLEST_VOTE = 1e-6  # the smallest probability but 0 of a model that votes
+LOOKED_AT = 1000  # rows, to tell whether it does
 
 
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -59,9 +63,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         warning tells so. To keep a fitted one as it is, wrap it yourself in scikit-learn's
         ``FrozenEstimator``: then all rows given to ``fit`` calibrate it (they must not be its
         training rows), and ``cv`` and ``ensemble`` do not matter.
-    method : str or Calibrator, default "pts"
+    method : str or Calibrator, default "auto"
         The calibrator: its acronym (``"pts"``, ``"ts"``, ``"ets"``, ..: the keys of
         ``calibrant.calibrators.REGISTRY``) or an unfitted one that reads logits, which is cloned.
+        The default chooses a method by left-out rows and may move the arg max, as is needed where
+        classes were weighted; ``AutoCalibrator(preserve_accuracy=True)`` never does.
     cv : int, splitter, iterable or "prefit", default 5
         The folds: a number, a splitter, or an iterable of (train, test) indices, as everywhere in
         scikit-learn. ``"prefit"`` is short for a ``FrozenEstimator``; only the latter survives
@@ -97,7 +103,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    Probabilities below 1e-12 count as 1e-12, so that a label may lie on a probability of 0. From
+    Probabilities below 1e-12 count as 1e-12, so that a label may lie on a probability of 0. Those
+    of a model that votes, as forests do (it says 0, and else never less than 1e-6), are first mixed
+    with 0.001 of the uniform distribution: no vote among a hundred is no proof. From
     ``predict_log_proba`` and ``decision_function`` only -inf is raised: to the row's largest score
     plus log(1e-12), or to its smallest finite one where that is lower. A class that a fold's
     classifier has never seen is scored as far below the row's smallest score as that is below the
@@ -110,7 +118,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     >>> from sklearn.naive_bayes import GaussianNB
     >>> X, y = load_digits(return_X_y=True)
     >>> plain = GaussianNB().fit(X[:900], y[:900])
-    >>> model = CalibratedClassifier(GaussianNB(), "ts", cv=3).fit(X[:900], y[:900])
+    >>> model = CalibratedClassifier(GaussianNB(), cv=3).fit(X[:900], y[:900])
     >>> model.response_method_
     'predict_proba'
     >>> log_loss(y[900:], model.predict_proba(X[900:])) < 1.0
@@ -122,7 +130,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __init__(
         self,
         estimator: Any = None,
-        method: str | Calibrator = "pts",
+        method: str | Calibrator = "auto",
         *,
         cv: Any = 5,
         ensemble: bool = True,
@@ -479,13 +487,16 @@ class ScoreReader:
         The method of the classifier that gives its scores.
     classes : array of shape (n_classes,)
         The classes of the problem; one that the classifier does not know gets a low score.
+    votes : bool, default False
+        Whether the probabilities are shares of votes, whose zeros are no certainty.
     """
 
     method: ResponseMethod
     classes: NDArray[Any]
+    votes: bool = False
 
     def resolved(self, estimator: Any, X: Any) -> ScoreReader:
-        """Decide what ``"auto"`` is, by what the classifier says of the first row.
+        """Decide what ``"auto"`` is, by what the classifier says of the first rows.
 
         Parameters
         ----------
@@ -520,7 +531,8 @@ class ScoreReader:
                 "decision_function must give one score per class, got the pairwise scores of "
                 'decision_function_shape="ovo"'
             )
-        return ScoreReader(method, self.classes)
+        votes = method == "predict_proba" and _votes(estimator, X)
+        return ScoreReader(method, self.classes, votes)
 
     def logits(self, estimator: Any, X: Any) -> Floats:
         """Read logits, finite wherever the classifier's scores are not NaN.
@@ -538,7 +550,8 @@ class ScoreReader:
             The logits.
         """
         columns = _positions(estimator.classes_, self.classes)
-        logits = _finite(_raw_logits(estimator, X, self.method, len(columns)))
+        share = UNIFORM_SHARE if self.votes else 0.0
+        logits = _finite(_raw_logits(estimator, X, self.method, len(columns), share))
         if self.method != "decision_function":
             logits = logits - logits.mean(axis=1, keepdims=True)
         smallest = logits.min(axis=1)
@@ -548,11 +561,26 @@ class ScoreReader:
         return result
 
 
-def _raw_logits(estimator: Any, X: Any, method: ResponseMethod, count: int) -> Floats:
+def _votes(estimator: Any, X: Any) -> bool:
+    """Whether probabilities are exactly 0, and else never small."""
+    some = _safe_indexing(X, np.arange(min(LOOKED_AT, _num_samples(X))))
+    probs = _response(estimator, some, "predict_proba")
+    positive = probs[probs > 0.0]
+    return bool(positive.size < probs.size and positive.min(initial=1.0) >= SMALLEST_VOTE)
+
+
+def _response(estimator: Any, X: Any, method: str) -> Floats:
     with np.errstate(divide="ignore"):  # predict_log_proba of a forest takes the logarithm of 0
-        values = np.asarray(getattr(estimator, method)(X), np.float64)
+        return np.asarray(getattr(estimator, method)(X), np.float64)
+
+
+def _raw_logits(
+    estimator: Any, X: Any, method: ResponseMethod, count: int, uniform: float
+) -> Floats:
+    values = _response(estimator, X, method)
     if method == "predict_proba":
-        values = np.log(np.maximum(values, SMALLEST_PROBABILITY))
+        mixed = (1.0 - uniform) * values + uniform / max(count, 1)
+        values = np.log(np.maximum(mixed, SMALLEST_PROBABILITY))
     if method == "decision_function" and count == 2 and values.size == len(values):
         margin = values.reshape(-1)
         values = np.stack([np.zeros_like(margin), margin], axis=1)

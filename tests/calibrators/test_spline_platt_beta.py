@@ -65,6 +65,7 @@ def test_other_classes_keep_their_proportions():
     assert np.array_equal(before[evened].argmax(axis=1), after[evened].argmax(axis=1))
 
 
+@pytest.mark.filterwarnings("ignore:class .* has the mean probability")
 @given(
     arrays(
         np.float32,

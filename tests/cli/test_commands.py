@@ -159,7 +159,17 @@ def test_fit_parameters_and_seed(folder: Path) -> None:
     """JSON where it is JSON (numbers, lists), else a string; the library's defaults elsewhere."""
     params = ["recipe=paper", "steps=3", "hidden=[4]", "learning_rate=1e-3"]
     options = [word for param in params for word in ("--param", param)]
-    succeed("fit", "val.npz", "-o", "out.safetensors", "--random-state", "7", *options)
+    succeed(
+        "fit",
+        "val.npz",
+        "-o",
+        "out.safetensors",
+        "--method",
+        "pts",
+        "--random-state",
+        "7",
+        *options,
+    )
     given = {"recipe": "paper", "steps": 3, "hidden": (4,), "learning_rate": 1e-3}
     expected = calibrant.PTS(random_state=7, **given).get_params()
     assert calibrant.load("out.safetensors").get_params() == expected
@@ -248,15 +258,16 @@ def test_fit_tells_where_it_did_not_converge(folder: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["val.npz", "--method", "foo"], "method must be one of base, ts, ets"),
-        (["val.npz", "--param", "foo=1"], "pts has no parameter 'foo'; it has"),
+        (["val.npz", "--method", "foo"], "method must be one of auto, base, ts, ets"),
+        (["val.npz", "--param", "foo=1"], "those of another method, name it with --method"),
+        (["val.npz", "--param", "foo=1", "--method", "pts"], "pts has no parameter 'foo'; it has"),
         (["val.npz", "--param", "foo=1", "--method", "base"], "parameter 'foo'; it has none"),
         (["val.npz", "--param", "steps"], "--param must be name=value, got 'steps'"),
-        (["val.npz", "--param", "progress=true"], "pts has no parameter 'progress'"),
+        (["val.npz", "--param", "progress=true"], "auto has no parameter 'progress'"),
         (["val.npz", "--param", "input=probs"], "say what the scores are with --input"),
         (["val.npz", "--param", "random_state=1", "--random-state", "2"], "say the seed once"),
         (
-            ["val.npz", "--param", "recipe=fast"],
+            ["val.npz", "--method", "pts", "--param", "recipe=fast"],
             "--param recipe must be one of 'auto', 'paper', got 'fast'",
         ),
         (["val.npz", "--random-state", "-1"], "Invalid value for '--random-state'"),
@@ -641,6 +652,7 @@ def test_compare_takes_labels_in_files_of_their_own(folder: Path) -> None:
     assert "with --val-labels or --test-labels" in line
 
 
+@pytest.mark.filterwarnings("ignore:class .* has the mean probability")
 def test_compare_takes_weights_and_leaves_ignored_rows_out(folder: Path) -> None:
     logits, labels = np.load("logits.npy"), np.load("labels.npy")
     weight = np.random.default_rng(0).uniform(size=300)

@@ -75,17 +75,29 @@ def test_arguments_become_flags(command: str, message: str, told: str) -> None:
         ),
         (["fit", "val.npz", "--weights-key", "weight"], "weights must be finite and at least 0"),
         (["evaluate", "two.npz"], "has logits and probs: say which with --scores-key"),
-        (["fit", "val.npz", "--param", "top_k=0"], "--param top_k must be a whole number"),
+        (
+            ["fit", "val.npz", "--method", "pts", "--param", "top_k=0"],
+            "--param top_k must be a whole number",
+        ),
         (
             ["fit", "val.npz", "--method", "histogram", "--param", "n_bins=0"],
             "--param n_bins must be a whole number",
         ),
         (
-            ["fit", "val.npz", "--param", "recipe=paper", "--param", "inputs=log-gaps"],
+            [
+                "fit",
+                "val.npz",
+                "--method",
+                "pts",
+                "--param",
+                "recipe=paper",
+                "--param",
+                "inputs=log-gaps",
+            ],
             "--param recipe=paper reads the logits themselves, got --param inputs=log-gaps",
         ),
         (
-            ["fit", "val.npz", "--param", "batchsize=3"],
+            ["fit", "val.npz", "--method", "pts", "--param", "batchsize=3"],
             "it has batch_size, clip_logits, hidden, inputs, learning_rate, loss",
         ),
     ],

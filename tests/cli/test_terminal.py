@@ -135,7 +135,9 @@ def test_no_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nesting(folder: Path) -> None:
     deep = "[" * 100_000
-    line = refuse("fit", "val.npz", "-o", "x.safetensors", "--param", f"hidden={deep}")
+    line = refuse(
+        "fit", "val.npz", "-o", "x.safetensors", "--method", "pts", "--param", f"hidden={deep}"
+    )
     assert line == "error: a file or an option is nested too deeply\n"
 
 
@@ -179,7 +181,7 @@ def test_rows_that_are_refused_name_their_file(folder: Path) -> None:
 
 
 def test_parameters_are_refused_before_the_file_is_read(folder: Path) -> None:
-    line = refuse("fit", "no.npz", "-o", "x.safetensors", "--param", "top_k=0")
+    line = refuse("fit", "no.npz", "-o", "x.safetensors", "--method", "pts", "--param", "top_k=0")
     assert line.startswith("error: --param top_k must be")
 
 

@@ -383,7 +383,10 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: Steps(np.array([0.5, 0.4]), np.ones(3), np.array([0, 3])), "edges must not fall"),
     (lambda: Steps(np.zeros(3), np.ones(3), np.array([0, 3])), "there must be 2 edges"),
     (lambda: Cubics(np.array([0.0, 1e-13]), *np.zeros((2, 2)), np.array([0, 2])), "x must rise"),
-    (lambda: Cubics(np.zeros(1), np.full(1, 1e31), np.zeros(1), np.array([0, 1])), "y must lie in"),
+    (
+        lambda: Cubics(np.zeros(1), np.full(1, 1e31), np.zeros(1), np.array([0, 1])),
+        "y must be numbers",
+    ),
     (lambda: Cubics(np.zeros(1), np.zeros(1), np.zeros(2), np.array([0, 1])), "slope must have"),
     (lambda: Cubics(np.zeros(1), np.zeros(1), np.zeros(1), np.array([0, 0, 1])), "have a point"),
     (lambda: OddsMap(cubics(2), CLASSES), "there must be 6 curves, got 2"),

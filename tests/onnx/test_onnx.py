@@ -172,6 +172,7 @@ def test_any_shape(
     assert_keeps_arg_max(out["probabilities"], scores)
 
 
+@pytest.mark.filterwarnings("ignore:class .* has the mean probability")
 @settings(max_examples=20)
 @given(classes=st.integers(2, 20), bins=st.integers(1, 40), seed=st.integers(0, 99))
 def test_any_table(

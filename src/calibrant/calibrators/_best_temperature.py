@@ -14,8 +14,9 @@ from calibrant.profile import DEFAULT_TOP_K, TemperatureProfile
 
 TEMPERATURE_BOUNDS = (1e-2, 1e4)
 # Few rows, and hardly an error among them, would take T to the end of its range: a prior that
-# weighs as much as so many rows, (log T)^2 / 2 each, holds it near 1. It fades out: from FADED rows
-# on there is none, and T is the exact minimiser.
+# weighs as much as so many rows holds it near 1: (log T)^2 / 2 each, and beyond a factor e only
+# |log T| - 1/2, so that scores of another scale are not held back. It fades out: from FADED rows on
+# there is none, and T is the exact minimiser.
 PRIOR_ROWS = 10.0
 FADED = 1000.0
 USUAL = (0.1, 25.0)  # temperatures that a profile of scale 1 reads accurately, with room around
@@ -36,14 +37,14 @@ def best_temperature(
     pull = _pull(prior_rows, problem.effective_rows)
 
     def slope(log_b: float) -> float:
-        return problem.mean_slope(log_b) + pull * log_b
+        return problem.mean_slope(log_b) + pull * min(max(log_b, -1.0), 1.0)
 
     search = (-np.log(high), -np.log(low), "inverse temperature")
     if loss == "nll":
         result = falling_then_rising(slope, *search, start=0.0)
     else:
         result = best_of_scan(
-            lambda log_b: problem.mean(log_b) + 0.5 * pull * log_b**2, slope, *search
+            lambda log_b: problem.mean(log_b) + pull * _distance(log_b), slope, *search
         )
     best = float(np.exp(-result.x))
     if pull > 0.0 and not problem.label_gap.any():
@@ -60,10 +61,15 @@ def best_temperature(
 
 
 def _pull(prior_rows: float | str, rows: float) -> float:
-    """What multiplies (log T)^2 / 2 beside the mean loss."""
+    """What multiplies the prior of one row beside the mean loss."""
     if isinstance(prior_rows, str):
         prior_rows = PRIOR_ROWS * max(0.0, 1.0 - rows / FADED)
     return prior_rows / rows
+
+
+def _distance(log_b: float) -> float:
+    """The prior of one row."""
+    return 0.5 * log_b**2 if abs(log_b) <= 1.0 else abs(log_b) - 0.5
 
 
 def _no_error(rows: int) -> str:

@@ -17,6 +17,7 @@ from calibrant.formulas import Formula
 
 LARGE = 2_000_000  # logits from which on two folds must do
 FEWEST_PER_FOLD = 5
+WORST = 1e100  # what a loss beyond all floats counts as: losses are subtracted and squared
 
 
 def simplest_of_the_best(
@@ -85,4 +86,4 @@ def row_nll(formula: Formula | None, data: LabelledLogits) -> Floats:
             else:
                 logs = formula.log_probabilities(logits, NUMPY)
         parts.append(-logs[np.arange(len(logs)), data.labels[tile]])
-    return np.concatenate(parts)
+    return np.minimum(np.concatenate(parts), WORST)

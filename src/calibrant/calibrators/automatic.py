@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
 from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant.calibrators._base import (
@@ -30,8 +31,9 @@ from calibrant.calibrators.temperature import (
 PATIENCE = 1.0  # standard errors by which a simpler method may be worse and still be taken ..
 IMPATIENT_ROWS = 50.0  # .. with many rows; with these twice as many, with fewer still more
 SMALL = 200_000  # logits up to which the class maps are tried without the joint method, too
-# Fewer rows than these cannot tell the worth of networks and matrices, and of what has no penalty.
-NETWORK_ROWS, FREE_ROWS = 100, 1000
+# Fewer rows than these cannot tell the worth of anything; of networks and matrices; of curves for
+# two classes; of what no penalty holds back.
+FEWEST_ROWS, NETWORK_ROWS, CURVE_ROWS, FREE_ROWS = 10, 100, 300, 1000
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,10 @@ class AutoCalibrator(LogitCalibrator):
     -----
     A simpler method is kept while its left-out NLL is within 1 + 50/n standard errors of the best
     one's (the error of the difference on the same n rows): with few rows the best of several
-    is often the luckiest. Below 100 rows no network and no matrix is tried, below 1,000 nothing
-    without a penalty (ensemble temperature scaling, Platt scaling and the curves for two classes);
-    the class maps by themselves are tried up to 200,000 logits.
+    is often the luckiest. Below 10 rows the scores stay as they are; below 100 no network and no
+    matrix is tried, below 300 none of the methods for two classes, below 1,000 nothing that no
+    penalty holds back (beta calibration, ensemble temperature scaling). The class maps by
+    themselves are tried up to 200,000 logits.
 
     References
     ----------
@@ -157,14 +160,18 @@ class AutoCalibrator(LogitCalibrator):
 def _simple_methods(data: LabelledLogits) -> Iterator[tuple[str, Calibrator]]:
     rows, small = len(data.labels), data.logits.size <= SMALL
     yield "base", Uncalibrated()
+    if rows < FEWEST_ROWS:
+        warn(f"{rows} rows tell nothing about the scores, which stay as they are: give more rows")
+        return
     yield "ts", TemperatureScaling(prior_rows="auto")
     if small:
         yield "svs", StructuredVectorScaling()
-    if rows >= FREE_ROWS and data.n_classes == 2:
+    if rows >= CURVE_ROWS and data.n_classes == 2:
         yield "platt", PlattScaling()
-        yield "beta", BetaCalibration()
         yield "quadratic", QuadraticScaling()
         yield "odds-spline", SmoothingSpline()
+    if rows >= FREE_ROWS and data.n_classes == 2:
+        yield "beta", BetaCalibration()
     if rows >= FREE_ROWS:
         yield "ets", EnsembleTemperatureScaling()
     if rows >= NETWORK_ROWS and small and data.n_classes > 2:

@@ -28,14 +28,14 @@ from calibrant.cli._params import make
 from calibrant.cli._progress import fitting, working
 
 if TYPE_CHECKING:
-    from calibrant.calibrators import Calibrator
+    from calibrant.calibrators import AutoCalibrator, Calibrator
 
 
 def fit(
     context: typer.Context,
     val: ScoresFile,
     output: Output,
-    method: Annotated[str, typer.Option(help="Acronym, see `calibrant methods`.")] = "pts",
+    method: Annotated[str, typer.Option(help="Acronym, see `calibrant methods`.")] = "auto",
     param: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
@@ -96,8 +96,12 @@ def _summary(method: str, calibrator: Calibrator, rows: int, output: Path) -> di
 
 
 def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typer.Context) -> None:
+    from calibrant.calibrators import AutoCalibrator
+
     info = calibrator.fit_info_
     say(f"method  {summary['method']} ({summary['class']})")
+    if isinstance(calibrator, AutoCalibrator):
+        _print_choice(calibrator)
     say(f"data    {summary['n_rows']} rows, {summary['n_classes']} classes, {summary['input']}")
     if info.before is not None and info.after is not None:
         name = f"{info.loss} " if info.loss else ""
@@ -106,3 +110,18 @@ def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typ
         say(f"note    not converged: {in_flags(info.message, context.command)}")
     say(f"time    {info.seconds:.2f} s")
     say(f"file    {summary['file']}")
+
+
+def _print_choice(calibrator: AutoCalibrator) -> None:
+    """What was chosen and why, and what else was tried."""
+    from calibrant.calibrators import REGISTRY
+
+    details = calibrator.fit_info_.details
+    kept = "keeps" if calibrator.accuracy_preserving else "may move"
+    name = REGISTRY[calibrator.method_].__name__
+    say(f"chosen  {calibrator.method_} ({name}): {details['why']}; {kept} the arg max")
+    best = min(tried["left_out_loss"] for tried in details["tried"])
+    for tried in details["tried"]:
+        loss, error = tried["left_out_loss"], tried["error_of_difference"]
+        above = f"  {loss - best:+.5f} +- {error:.5f}" if error > 0.0 else "  (lowest)"
+        say(f"        {tried['candidate']:<12}{loss:.5f}{above}")

