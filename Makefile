@@ -132,8 +132,10 @@ format: $(READY)  ## format and fix what can be fixed
 bench: $(PEERS)  ## time the main jobs and all methods, beside peers, as ratios within one run
 	@$(PEER_VENV)/bin/python benchmarks/run.py
 
-quality: $(READY)  ## the evidence for the default of PTS; DATA=folder of .npz files
+quality: $(READY)  ## the evidence for the defaults, on networks, tables and small problems; DATA=folder of .npz files
 	@$(BIN)/python benchmarks/quality.py $(if $(DATA),--data $(DATA)) $(QUALITY)
+	@$(BIN)/python benchmarks/tabular.py
+	@$(BIN)/python benchmarks/small.py
 
 reproduce: $(READY)  ## the paper's tables and figures, three seeds; OUT=folder, REPRODUCE=options
 	@$(BIN)/calibrant reproduce --logits data --out $(or $(OUT),results/reproduction) $(REPRODUCE)

@@ -675,3 +675,33 @@ def test_importing_calibrant_does_not_import_it():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert output.stdout.strip() == "False"
+
+
+def test_no_vote_is_no_certainty():
+    X, y = load_digits(return_X_y=True)
+    forest = RandomForestClassifier(10, random_state=0).fit(X[:500], y[:500])
+    reader = ScoreReader("auto", forest.classes_).resolved(forest, X[500:])
+    assert reader.votes
+    votes = forest.predict_proba(X[500:])
+    assert (votes == 0.0).any()
+    expected = 0.999 * votes + 0.0001
+    np.testing.assert_allclose(softmax(reader.logits(forest, X[500:]), axis=1), expected)
+
+
+def test_small_probabilities_are_no_votes():
+    X, y = load_digits(return_X_y=True)
+    bayes = GaussianNB().fit(X[:500], y[:500])
+    assert bayes.predict_proba(X[500:]).min() == 0.0  # by underflow
+    assert not ScoreReader("auto", bayes.classes_).resolved(bayes, X[500:]).votes
+
+
+def test_the_default_repairs_class_weights():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3))
+    y = (X[:, 0] - 3.5 + rng.logistic(size=6000) > 0.0).astype(int)
+    balanced = LogisticRegression(class_weight="balanced")
+    model = CalibratedClassifier(balanced, cv=3).fit(X[:3000], y[:3000])
+    assert model.method == "auto"
+    plain = LogisticRegression().fit(X[:3000], y[:3000])
+    losses = [log_loss(y[3000:], one.predict_proba(X[3000:])) for one in (model, plain)]
+    assert losses[0] < 1.02 * losses[1]

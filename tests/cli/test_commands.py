@@ -715,3 +715,21 @@ def test_export_and_attach_write_graphs(folder: Path) -> None:
     line = refuse("attach", "ts.onnx", "ts.safetensors", "-o", "c.onnx")
     assert "say which one with --logits-output" in line
     assert as_json("export", "ts.safetensors", "-o", "d.onnx", "--n-classes", "7")["file"]
+
+
+def test_fit_says_what_it_chose_and_what_it_tried(folder: Path) -> None:
+    text = succeed("fit", "val.npz", "-o", "out.safetensors")
+    fitted = calibrant.load("out.safetensors")
+    assert isinstance(fitted, calibrant.AutoCalibrator)
+    assert f"\nchosen  {fitted.method_} (" in text
+    assert "(lowest)" in text
+    for tried in fitted.fit_info_.details["tried"]:
+        assert f"\n        {tried['candidate']:<12}{tried['left_out_loss']:.5f}" in text
+    text = succeed("fit", "val.npz", "-o", "k.safetensors", "--param", "preserve_accuracy=true")
+    assert "keeps the arg max" in text
+
+
+def test_the_package_is_a_program(folder: Path) -> None:
+    result = python("import runpy; runpy.run_module('calibrant', run_name='__main__')", "methods")
+    assert result.returncode == 0, result.stderr
+    assert "auto" in result.stdout

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibrant._array_ops import NUMPY
 from calibrant._arrays import row_tiles
 from calibrant._types import Floats
-from calibrant._weights import copies, shares
+from calibrant._weights import copies, effective_rows, shares
 from calibrant.calibrators._base import LabelledLogits
 from calibrant.formulas import Formula
 
@@ -52,17 +52,44 @@ def error_of_difference(one: Floats, other: Floats, weight: Floats) -> float:
 
 
 def folds_of(data: LabelledLogits) -> list[NDArray[np.intp]]:
-    """Which rows each fold leaves out: five folds, or two where that would take long."""
-    rows = len(data.labels)
-    count = 5 if data.logits.size <= LARGE else 2
-    order = np.random.default_rng(0).permutation(rows)
-    return np.array_split(order, min(count, max(2, rows // FEWEST_PER_FOLD)))
+    """Which rows each fold leaves out: five folds, or two where that would take long.
+
+    Where a row goes depends on what is in it, not on its place: copies of a row are left out
+    together, a weight is as good as so many copies, and the order of the rows does not matter.
+    """
+    keys, weight = _keys(data), data.weight
+    order = np.argsort(keys, kind="stable")
+    first = np.r_[True, np.diff(keys[order]) > 0]
+    place = np.cumsum(first) - 1  # of the row's value among all values
+    of_value = np.bincount(place, weight[order])
+    middle = np.cumsum(of_value) - 0.5 * of_value
+    most = 5 if data.logits.size <= LARGE else 2
+    count = min(most, max(2, int(effective_rows(weight)) // FEWEST_PER_FOLD))
+    fold = np.minimum((count * middle / of_value.sum()).astype(np.intp), count - 1)[place]
+    folds = [order[fold == number] for number in range(count)]
+    return [part for part in folds if 0 < len(part) < len(order)]
 
 
-def left_out_nll(fit: Callable[[LabelledLogits], Formula], data: LabelledLogits) -> Floats:
+def _keys(data: LabelledLogits) -> NDArray[np.uint64]:
+    """A number per row, the same for the same logits and label, and else hardly ever."""
+    rows, classes = data.logits.shape
+    factors = np.random.default_rng(0).integers(2**63, size=classes, dtype=np.uint64) * 2 + 1
+    keys = np.empty(rows, np.uint64)
+    for tile in row_tiles(data.logits):
+        bits = (data.logits[tile].astype(np.float64) + 0.0).view(np.uint64)
+        bits ^= bits >> np.uint64(32)  # numbers with few digits end in zeros
+        keys[tile] = (bits * factors).sum(axis=1, dtype=np.uint64)
+    return keys + data.labels.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+
+
+def left_out_nll(
+    fit: Callable[[LabelledLogits], Formula],
+    data: LabelledLogits,
+    folds: Sequence[NDArray[np.intp]],
+) -> Floats:
     """The NLL of each row under fits on the other folds."""
     result = np.empty(len(data.labels))
-    for fold in folds_of(data):
+    for fold in folds:
         kept = np.setdiff1d(np.arange(len(result)), fold)
         formula = fit(part_of(data, kept))
         result[fold] = row_nll(formula, part_of(data, fold))

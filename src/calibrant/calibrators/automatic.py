@@ -10,6 +10,7 @@ import numpy as np
 from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
 from calibrant._types import Floats, InputKind, Progress, RandomState
+from calibrant._weights import effective_rows
 from calibrant.calibrators._base import (
     Calibrator,
     Fitted,
@@ -17,7 +18,7 @@ from calibrant.calibrators._base import (
     LogitCalibrator,
     ProfileCalibrator,
 )
-from calibrant.calibrators._choosing import left_out_nll, row_nll, simplest_of_the_best
+from calibrant.calibrators._choosing import folds_of, left_out_nll, row_nll, simplest_of_the_best
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.calibrators.binary import BetaCalibration, PlattScaling
 from calibrant.calibrators.joint.structured import StructuredPTS
@@ -28,8 +29,8 @@ from calibrant.calibrators.temperature import (
     Uncalibrated,
 )
 
-PATIENCE = 1.0  # standard errors by which a simpler method may be worse and still be taken ..
-IMPATIENT_ROWS = 50.0  # .. with many rows; with these twice as many, with fewer still more
+PATIENCE = 0.5  # standard errors by which a simpler method may be worse and still be taken ..
+IMPATIENT_ROWS = 200.0  # .. with many rows; with these twice as many, with fewer still more
 SMALL = 200_000  # logits up to which the class maps are tried without the joint method, too
 # Fewer rows than these cannot tell the worth of anything; of networks and matrices; of curves for
 # two classes; of what no penalty holds back.
@@ -76,8 +77,8 @@ class AutoCalibrator(LogitCalibrator):
 
     Notes
     -----
-    A simpler method is kept while its left-out NLL is within 1 + 50/n standard errors of the best
-    one's (the error of the difference on the same n rows): with few rows the best of several
+    A simpler method is kept while its left-out NLL is within (1 + 200/n)/2 standard errors of the
+    best one's (the error of the difference on the same n rows): with few rows the best of several
     is often the luckiest. Below 10 rows the scores stay as they are; below 100 no network and no
     matrix is tried, below 300 none of the methods for two classes, below 1,000 nothing that no
     penalty holds back (beta calibration, ensemble temperature scaling). The class maps by
@@ -129,7 +130,7 @@ class AutoCalibrator(LogitCalibrator):
             [candidate.name for candidate in candidates],
             [candidate.left_out for candidate in candidates],
             data.weight,
-            PATIENCE * (1.0 + IMPATIENT_ROWS / len(data.labels)),
+            PATIENCE * (1.0 + IMPATIENT_ROWS / effective_rows(data.weight)),
         )
         formula, info = candidates[chosen].fit()
         best = min(path, key=lambda tried: tried["left_out_loss"])["candidate"]
@@ -137,18 +138,20 @@ class AutoCalibrator(LogitCalibrator):
 
     def _simple(self, data: LabelledLogits) -> Iterator[_Candidate]:
         """The methods that are fitted in no time, judged by folds."""
+        folds = folds_of(data)
         for name, model in _simple_methods(data):
             if self.preserve_accuracy and not model.accuracy_preserving:
                 continue
             if isinstance(model, Uncalibrated):
                 left_out = row_nll(None, data)
             else:
-                left_out = left_out_nll(lambda part, m=model: fit_part(m, part)[0], data)  # type: ignore[misc]
+                fit = lambda part, m=model: fit_part(m, part)[0]  # noqa: E731
+                left_out = left_out_nll(fit, data, folds)
             yield _Candidate(name, left_out, lambda m=model: fit_part(m, data))  # type: ignore[misc]
 
     def _joint(self, data: LabelledLogits) -> Iterator[_Candidate]:
         """The joint methods, which know their own left-out losses."""
-        if len(data.labels) < NETWORK_ROWS:
+        if effective_rows(data.weight) < NETWORK_ROWS:
             return
         model = StructuredPTS(random_state=self.random_state, progress=self.progress)
         for name, left_out, fit in model._candidates(
@@ -158,10 +161,12 @@ class AutoCalibrator(LogitCalibrator):
 
 
 def _simple_methods(data: LabelledLogits) -> Iterator[tuple[str, Calibrator]]:
-    rows, small = len(data.labels), data.logits.size <= SMALL
+    rows, small = effective_rows(data.weight), data.logits.size <= SMALL
     yield "base", Uncalibrated()
     if rows < FEWEST_ROWS:
-        warn(f"{rows} rows tell nothing about the scores, which stay as they are: give more rows")
+        warn(
+            f"{rows:.0f} rows tell nothing about the scores, which stay as they are: give more rows"
+        )
         return
     yield "ts", TemperatureScaling(prior_rows="auto")
     if small:

@@ -359,3 +359,14 @@ def test_slopes_alone_are_those_of_the_rows(classes, loss):
     log_b, index = rng.uniform(-9.0, 6.0, 50), rng.permutation(50)
     expected = problem.rows(log_b, index).slope
     np.testing.assert_allclose(problem.slopes(log_b, index), expected, rtol=1e-9, atol=1e-10)
+
+
+def test_a_prior_holds_what_rows_cannot_tell_and_lets_scales_be():
+    logits = np.array([[3.0, 0.0], [2.0, 0.0], [4.0, 0.0]] * 10)
+    labels = np.zeros(30, int)
+    with pytest.warns(CalibrationWarning, match="none of the 30 rows is misclassified"):
+        held = TS(prior_rows="auto").fit(logits, labels)
+    assert 0.3 < held.temperature_ < 1.0
+    logits, labels = sampled(300, 5, 2.0)
+    plain, far = TS().fit(logits, labels), TS(prior_rows="auto").fit(500.0 * logits, labels)
+    assert far.temperature_ == pytest.approx(500.0 * plain.temperature_, rel=0.1)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calibrant._fit_info import FitInfo
 from calibrant._types import Floats
+from calibrant._weights import effective_rows
 from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._choosing import (
     FEWEST_PER_FOLD,
@@ -34,13 +38,13 @@ class ClassMap:
     details: dict[str, Any]
 
 
-def fit_class_map(data: LabelledLogits, wanted: str) -> ClassMap:
+def fit_class_map(data: LabelledLogits, wanted: str, folds: Sequence[NDArray[np.intp]]) -> ClassMap:
     """The class map of scores whose softmax is calibrated by rows already."""
     if wanted != "auto":
         return _fitted(data, None if wanted == "none" else wanted, row_nll(None, data), {})
     names = ["none", *_worth_trying(data)]
     left_out = [row_nll(None, data)]
-    left_out += [left_out_nll(_fit_of(name), data) for name in names[1:]]
+    left_out += [left_out_nll(_fit_of(name), data, folds) for name in names[1:]]
     chosen, path = simplest_of_the_best(names, left_out, data.weight, PATIENCE)
     choice = names[chosen] if chosen else None
     return _fitted(data, choice, left_out[chosen], {"path": path})
@@ -60,7 +64,7 @@ def _fitted(
 
 
 def _worth_trying(data: LabelledLogits) -> list[str]:
-    rows, classes = data.logits.shape
+    rows, classes = effective_rows(data.weight), data.n_classes
     if rows < 2 * FEWEST_PER_FOLD:
         return []
     small = classes <= MATRIX_CLASSES and rows >= MATRIX_ROWS * classes**2

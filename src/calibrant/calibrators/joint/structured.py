@@ -8,6 +8,7 @@ from typing import Literal
 
 from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted, LabelledLogits
+from calibrant.calibrators._choosing import folds_of
 from calibrant.calibrators._parameters import check_choice
 from calibrant.calibrators.joint._class_map import CLASS_MAPS, ClassMap, fit_class_map
 from calibrant.calibrators.joint._stages import OrderedStages
@@ -109,7 +110,7 @@ class StructuredPTS(JointCalibrator):
 
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         stages = self._ordered(data)
-        return _with_class_map(stages, fit_class_map(_scores(stages, data), self.class_map))
+        return _with_class_map(stages, self._class_map(stages, data))
 
     def _candidates(self, data: LabelledLogits, with_class_map: bool) -> Iterator[Candidate]:
         """``MonotonePTS`` and, on request, this method, with the left-out NLL of every row.
@@ -120,14 +121,14 @@ class StructuredPTS(JointCalibrator):
         stages = self._ordered(data)
         yield "mpts", stages.left_out, lambda: (stages.formula, stages.info)
         if with_class_map:
-            found = fit_class_map(_scores(stages, data), self.class_map)
+            found = self._class_map(stages, data)
             if found.formula is not None:
                 fitted = _with_class_map(stages, found)
                 yield "spts", found.left_out + stages.optimism, lambda: fitted
 
-
-def _scores(stages: OrderedStages, data: LabelledLogits) -> LabelledLogits:
-    return LabelledLogits(stages.scores(data.logits), data.labels, data.weight)
+    def _class_map(self, stages: OrderedStages, data: LabelledLogits) -> ClassMap:
+        scores = LabelledLogits(stages.scores(data.logits), data.labels, data.weight)
+        return fit_class_map(scores, self.class_map, folds_of(data))
 
 
 def _with_class_map(stages: OrderedStages, found: ClassMap) -> Fitted:
