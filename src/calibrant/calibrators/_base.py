@@ -440,8 +440,9 @@ class LogitCalibrator(Calibrator, ABC):
         data = self._entered(*without_ignored(logits, labels, sample_weight, ignore_index))
         warn_if_unrelated(association(data.logits, data.labels, None, "logits"))
         formula, info = self._fit_logits(data)
-        some = some_rows(len(data.labels))
-        warn_if_shares_are_off(formula, data.logits[some], data.labels[some], data.weight[some])
+        if self._will_keep_arg_max():  # else it had its choice
+            some = some_rows(len(data.labels))
+            warn_if_shares_are_off(formula, data.logits[some], data.labels[some], data.weight[some])
         info = replace(info, seconds=time.perf_counter() - started)
         return self._keep(formula, info, data.n_classes)
 
