@@ -83,15 +83,15 @@ def _keys(data: LabelledLogits) -> NDArray[np.uint64]:
 
 
 def left_out_nll(
-    fit: Callable[[LabelledLogits], Formula],
+    fit: Callable[[NDArray[np.intp]], Formula],
     data: LabelledLogits,
     folds: Sequence[NDArray[np.intp]],
 ) -> Floats:
-    """The NLL of each row under fits on the other folds."""
+    """The NLL of each row under fits on the other folds, whose rows ``fit`` is given."""
     result = np.empty(len(data.labels))
     for fold in folds:
         kept = np.setdiff1d(np.arange(len(result)), fold)
-        formula = fit(part_of(data, kept))
+        formula = fit(kept)
         result[fold] = row_nll(formula, part_of(data, fold))
     return result
 

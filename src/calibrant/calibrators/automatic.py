@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
@@ -18,7 +20,14 @@ from calibrant.calibrators._base import (
     LogitCalibrator,
     ProfileCalibrator,
 )
-from calibrant.calibrators._choosing import folds_of, left_out_nll, row_nll, simplest_of_the_best
+from calibrant.calibrators._best_temperature import scaled_profile
+from calibrant.calibrators._choosing import (
+    folds_of,
+    left_out_nll,
+    part_of,
+    row_nll,
+    simplest_of_the_best,
+)
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.calibrators.binary import BetaCalibration, PlattScaling
 from calibrant.calibrators.joint.structured import StructuredPTS
@@ -28,6 +37,8 @@ from calibrant.calibrators.temperature import (
     TemperatureScaling,
     Uncalibrated,
 )
+from calibrant.formulas import Formula
+from calibrant.profile import TemperatureProfile
 
 PATIENCE = 0.5  # standard errors by which a simpler method may be worse and still be taken ..
 IMPATIENT_ROWS = 200.0  # .. with many rows; with these twice as many, with fewer still more
@@ -42,6 +53,28 @@ class _Candidate:
     name: str
     left_out: Floats  # the NLL of each row had it not been fitted on
     fit: Callable[[], Fitted]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows that methods are fitted on, with one profile for the temperature family."""
+
+    data: LabelledLogits
+
+    @cached_property
+    def profile(self) -> TemperatureProfile:
+        return scaled_profile(self.data.logits, self.data.labels, self.data.weight, "logits")
+
+    def fit(self, model: Calibrator, some: NDArray[np.intp] | None = None) -> Fitted:
+        """The formula and the report of a method, fitted on all rows or on some."""
+        if isinstance(model, ProfileCalibrator):
+            return model._fit_profile(self.profile if some is None else self.profile.take(some))
+        assert isinstance(model, LogitCalibrator)
+        return model._fit_logits(self.data if some is None else part_of(self.data, some))
+
+    def formula(self, model: Calibrator, some: NDArray[np.intp]) -> Formula:
+        """The formula alone."""
+        return self.fit(model, some)[0]
 
 
 class AutoCalibrator(LogitCalibrator):
@@ -138,16 +171,15 @@ class AutoCalibrator(LogitCalibrator):
 
     def _simple(self, data: LabelledLogits) -> Iterator[_Candidate]:
         """The methods that are fitted in no time, judged by folds."""
-        folds = folds_of(data)
+        folds, rows = folds_of(data), _Rows(data)
         for name, model in _simple_methods(data):
             if self.preserve_accuracy and not model.accuracy_preserving:
                 continue
             if isinstance(model, Uncalibrated):
                 left_out = row_nll(None, data)
             else:
-                fit = lambda part, m=model: fit_part(m, part)[0]  # noqa: E731
-                left_out = left_out_nll(fit, data, folds)
-            yield _Candidate(name, left_out, lambda m=model: fit_part(m, data))  # type: ignore[misc]
+                left_out = left_out_nll(partial(rows.formula, model), data, folds)
+            yield _Candidate(name, left_out, partial(rows.fit, model))
 
     def _joint(self, data: LabelledLogits) -> Iterator[_Candidate]:
         """The joint methods, which know their own left-out losses."""
@@ -181,14 +213,6 @@ def _simple_methods(data: LabelledLogits) -> Iterator[tuple[str, Calibrator]]:
         yield "ets", EnsembleTemperatureScaling()
     if rows >= NETWORK_ROWS and small and data.n_classes > 2:
         yield "sms", StructuredMatrixScaling()
-
-
-def fit_part(model: Calibrator, data: LabelledLogits) -> Fitted:
-    """A method's formula and report for rows that have been checked before."""
-    if isinstance(model, ProfileCalibrator):
-        return model._fit_profile(model._profile(data.logits, data.labels, data.weight))
-    assert isinstance(model, LogitCalibrator)
-    return model._fit_logits(data)
 
 
 def _told(info: FitInfo, name: str, best: str, path: list[dict[str, object]]) -> FitInfo:

@@ -16,6 +16,7 @@ from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._choosing import (
     FEWEST_PER_FOLD,
     left_out_nll,
+    part_of,
     row_nll,
     simplest_of_the_best,
 )
@@ -44,14 +45,14 @@ def fit_class_map(data: LabelledLogits, wanted: str, folds: Sequence[NDArray[np.
         return _fitted(data, None if wanted == "none" else wanted, row_nll(None, data), {})
     names = ["none", *_worth_trying(data)]
     left_out = [row_nll(None, data)]
-    left_out += [left_out_nll(_fit_of(name), data, folds) for name in names[1:]]
+    left_out += [left_out_nll(_fit_of(name, data), data, folds) for name in names[1:]]
     chosen, path = simplest_of_the_best(names, left_out, data.weight, PATIENCE)
     choice = names[chosen] if chosen else None
     return _fitted(data, choice, left_out[chosen], {"path": path})
 
 
-def _fit_of(name: str) -> Callable[[LabelledLogits], Formula]:
-    return lambda part: CLASS_MAPS[name]()._fit_logits(part)[0]
+def _fit_of(name: str, data: LabelledLogits) -> Callable[[NDArray[np.intp]], Formula]:
+    return lambda some: CLASS_MAPS[name]()._fit_logits(part_of(data, some))[0]
 
 
 def _fitted(
