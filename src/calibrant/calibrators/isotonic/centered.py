@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from calibrant._types import InputKind, Progress
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
-from calibrant.calibrators.isotonic._columns import fit_columns
+from calibrant.calibrators.isotonic._columns import LinePerClass
 from calibrant.calibrators.isotonic._regression import centered_line
-from calibrant.formulas import ColumnMap
 
 
-class CenteredIsotonic(LogitCalibrator):
+class CenteredIsotonic(LinePerClass):
     """A rising function of each class' own probability. Does not preserve accuracy.
 
     Parameters
@@ -42,29 +39,4 @@ class CenteredIsotonic(LogitCalibrator):
     array([[0.661, 0.339]])
     """
 
-    _gives = ColumnMap
-
-    def __init__(
-        self,
-        normalize: bool = True,
-        progress: Progress = False,
-        input: InputKind = "logits",  # noqa: A002
-    ) -> None:
-        self.normalize = normalize
-        self.progress = progress
-        self.input = input
-
-    def _will_keep_arg_max(self) -> bool:
-        return False
-
-    def _check_parameters(self) -> None:
-        """All parameters are allowed."""
-
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
-        return fit_columns(
-            data,
-            centered_line,
-            title=type(self).__name__,
-            normalize=self.normalize,
-            progress=self.progress,
-        )
+    _line_of = staticmethod(centered_line)

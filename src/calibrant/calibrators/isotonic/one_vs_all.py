@@ -15,12 +15,12 @@ from calibrant.calibrators._best_temperature import (
     scaled_profile,
 )
 from calibrant.calibrators._parameters import check_bounds, check_choice
-from calibrant.calibrators.isotonic._columns import fit_columns
+from calibrant.calibrators.isotonic._columns import LinePerClass, fit_columns
 from calibrant.calibrators.isotonic._regression import flat_line
 from calibrant.formulas import ColumnMap
 
 
-class IsotonicOneVsAll(LogitCalibrator):
+class IsotonicOneVsAll(LinePerClass):
     """An increasing function of each class' own probability. Does not preserve accuracy.
 
     Parameters
@@ -51,32 +51,7 @@ class IsotonicOneVsAll(LogitCalibrator):
     array([[0.789, 0.211]])
     """
 
-    _gives = ColumnMap
-
-    def __init__(
-        self,
-        normalize: bool = True,
-        progress: Progress = False,
-        input: InputKind = "logits",  # noqa: A002
-    ) -> None:
-        self.normalize = normalize
-        self.progress = progress
-        self.input = input
-
-    def _will_keep_arg_max(self) -> bool:
-        return False
-
-    def _check_parameters(self) -> None:
-        """All parameters are allowed."""
-
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
-        return fit_columns(
-            data,
-            flat_line,
-            title=type(self).__name__,
-            normalize=self.normalize,
-            progress=self.progress,
-        )
+    _line_of = staticmethod(flat_line)
 
 
 class IsotonicOneVsAllTS(LogitCalibrator):
