@@ -1,4 +1,4 @@
-"""Evidence that the default PTS does not lose: a fixed protocol on a folder of logit files.
+"""Evidence that the defaults do not lose: a fixed protocol on a folder of logit files.
 
     python benchmarks/quality.py [--data FOLDER] [--methods ts,ets,pts] [--out quality.csv]
 
@@ -51,7 +51,7 @@ METHODS = {
     "spts": ("spts", {}),
     "auto": ("auto", {}),
 }
-TEMPERATURES = "base,ts,ets,pts-paper,pts,hts,smart,pts-linear"
+DEFAULT = "base,ts,ets,svs,diag,pts,mpts,spts,auto"
 NULL_DRAWS = 200
 MEASURES = ("ece15", "ece10", "null", "excess", "brier", "nll")
 
@@ -225,7 +225,7 @@ def main() -> None:
     )
     parser.add_argument("--data", help="folder of .npz files (default: the embedded data sets)")
     parser.add_argument(
-        "--methods", default=TEMPERATURES, help=f"comma-separated, of {', '.join(METHODS)}"
+        "--methods", default=DEFAULT, help=f"comma-separated, of {', '.join(METHODS)}"
     )
     parser.add_argument("--fractions", default="0.1,0.2,0.4,1.0", help="of the fitting half")
     parser.add_argument("--seeds", type=int, default=5)
