@@ -237,7 +237,7 @@ def check_label_logits(
     if kind == "probs":
         raise ValueError(
             f"the true class must have a probability above 0 to fit on: {who}, whose probability "
-            "is 0. Give logits, or clip the probabilities to a small positive number"
+            "is 0. Give logits, or mix in the uniform distribution: 0.999 * probs + 0.001 / classes"
         )
     raise ValueError(f"a label must not lie on a masked class: {who}, whose logit is -inf")
 
