@@ -37,7 +37,15 @@ SPECIAL = (0.0, 5e-324, 1e-310, 1e-300, 1e-50, 1e-45, 1.0, 2.0, 1e15, 1e17, 1e50
 FUNCTIONS = (
     *("accuracy", "brier", "nll", "ece", "rms_ece", "mce", "adaptive_ece", "debiased_ece"),
     *("classwise_ece", "smooth_ece", "kde_ece", "skce", "skce_test", "spiegelhalter_test"),
-    *("brier_decomposition", "bin_stats", "calibration_test"),
+    *(
+        "brier_decomposition",
+        "bin_stats",
+        "calibration_test",
+        "ks_test",
+        "kuiper_test",
+        "cox_test",
+        "omnibus_test",
+    ),
 )
 
 

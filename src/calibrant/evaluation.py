@@ -34,8 +34,8 @@ from calibrant.metrics._tables import (
     value_cell,
 )
 from calibrant.metrics.decomposition import split_brier
+from calibrant.metrics.kernel_test import SKCETest, quick_skce_test
 from calibrant.metrics.spiegelhalter import ZTest, promised_brier
-from calibrant.metrics.squared_kernel import SKCETest, default_skce_test
 
 DEFAULT_RESAMPLES = 200
 
@@ -68,8 +68,8 @@ class Evaluation(MetricReport):
     n_resamples : int
         How often rows and labels were drawn.
     skce : SKCETest or None
-        The kernel test of all classes; None where metrics were named, and with fewer than four
-        rows.
+        The kernel test of all classes, of 1,000 rows at most; None where metrics were named, where
+        nothing is drawn, and with fewer than two rows.
     spiegelhalter : ZTest or None
         The test of the Brier score; None where metrics were named.
     """
@@ -177,7 +177,7 @@ def evaluate(
         bins=bins_of("equal-width", data, n_bins),
         level=level,
         n_resamples=n_resamples,
-        skce=default_skce_test(data, rng) if metrics is None else None,
+        skce=quick_skce_test(data, n_resamples, rng) if metrics is None else None,
         spiegelhalter=promised_brier(data) if metrics is None else None,
     )
 

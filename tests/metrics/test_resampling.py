@@ -215,9 +215,7 @@ def p_values(name, rows=400, simulations=500):
     values = []
     for seed in range(simulations):
         probs, labels = draw(rows, 1000 + seed)
-        if name == "skce":
-            values.append(metrics.skce_test(probs, labels, random_state=seed).p_value)
-        elif name == "spiegelhalter":
+        if name == "spiegelhalter":
             values.append(metrics.spiegelhalter_test(probs, labels).p_value)
         else:
             resamples = 99 if name in ("smooth_ece", "kde_ece") else 199
@@ -238,7 +236,6 @@ def p_values(name, rows=400, simulations=500):
         "classwise_ece",
         "smooth_ece",
         "kde_ece",
-        "skce",
         "spiegelhalter",
     ],
 )

@@ -11,9 +11,13 @@ from calibrant.metrics.binned import adaptive_ece, bin_stats, debiased_ece, ece,
 from calibrant.metrics.bootstrap import Interval, PairedComparison, bootstrap_ci, compare_paired
 from calibrant.metrics.classwise import classwise_ece, classwise_ece_per_class
 from calibrant.metrics.consistency import CalibrationTest, calibration_test
+from calibrant.metrics.cox import CoxTest, cox_test
+from calibrant.metrics.cumulative import CumulativeTest, ks_test, kuiper_test
 from calibrant.metrics.decomposition import BrierDecomposition, brier_decomposition
 from calibrant.metrics.kde import kde_ece
+from calibrant.metrics.kernel_test import SKCETest, skce_test
 from calibrant.metrics.meter import CalibrationMeter
+from calibrant.metrics.omnibus import OmnibusTest, omnibus_test
 from calibrant.metrics.scores import (
     accuracy,
     brier,
@@ -24,7 +28,7 @@ from calibrant.metrics.scores import (
 )
 from calibrant.metrics.smooth import smooth_ece
 from calibrant.metrics.spiegelhalter import ZTest, spiegelhalter_test
-from calibrant.metrics.squared_kernel import SKCETest, skce, skce_test
+from calibrant.metrics.squared_kernel import skce
 
 __all__ = [
     "METRICS",
@@ -32,11 +36,14 @@ __all__ = [
     "BrierDecomposition",
     "CalibrationMeter",
     "CalibrationTest",
+    "CoxTest",
+    "CumulativeTest",
     "Estimate",
     "Interval",
     "Merging",
     "MeterReport",
     "Metric",
+    "OmnibusTest",
     "PairedComparison",
     "SKCETest",
     "ZTest",
@@ -52,12 +59,16 @@ __all__ = [
     "classwise_ece",
     "classwise_ece_per_class",
     "compare_paired",
+    "cox_test",
     "debiased_ece",
     "ece",
     "kde_ece",
+    "ks_test",
+    "kuiper_test",
     "mce",
     "nll",
     "nll_per_row",
+    "omnibus_test",
     "rms_ece",
     "skce",
     "skce_test",

@@ -30,7 +30,7 @@ def class_null(data: Labelled, edges: Floats, drawing: Drawing) -> Floats:
     fixed = class_stats(data, edges)
     shape = fixed.weight.shape
     values = []
-    for drawn in _draw_labels(probs, drawing.n_resamples, drawing.rng):
+    for drawn in draw_labels(probs, drawing.n_resamples, drawing.rng):
         for column in np.take_along_axis(flat, drawn, axis=1).T:
             sums = np.bincount(column, data.weight, fixed.weight.size)
             hits = np.asarray(sums, np.float64).reshape(shape)
@@ -106,7 +106,7 @@ def _class_slices(data: Labelled) -> Iterator[slice]:
         yield slice(start, min(start + step, data.n_classes))
 
 
-def _draw_labels(
+def draw_labels(
     probs: Floats, n_resamples: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.int64]]:
     """Labels (rows, resamples) drawn from the rows, in batches."""
