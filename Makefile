@@ -20,7 +20,7 @@ TOOLS_VENV := .venv-tools
 TOOLS := $(TOOLS_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help demo test test-all test-jax test-oldest test-newest attack coverage check format bench quality \
+.PHONY: FORCE help demo test test-all test-jax test-oldest test-newest attack coverage check format bench quality statistics \
 	reproduce reproduce-quick lock audit clean
 
 help:  ## show this list
@@ -136,6 +136,9 @@ quality: $(READY)  ## the evidence for the defaults, on networks, tables and sma
 	@$(BIN)/python benchmarks/quality.py $(if $(DATA),--data $(DATA)) $(QUALITY)
 	@$(BIN)/python benchmarks/tabular.py
 	@$(BIN)/python benchmarks/small.py
+
+statistics: $(READY)  ## do the tests of calibration keep their level, and what do they find? STATISTICS=options
+	@$(BIN)/python benchmarks/statistical.py $(STATISTICS)
 
 reproduce: $(READY)  ## the paper's tables and figures, three seeds; OUT=folder, REPRODUCE=options
 	@$(BIN)/calibrant reproduce --logits data --out $(or $(OUT),results/reproduction) $(REPRODUCE)

@@ -287,3 +287,4 @@ def test_the_skce_test_needs_a_pair():
     with pytest.raises(ValueError, match="needs at least two rows, got 1"):
         metrics.skce_test(*categorical(1, 0))
     assert metrics.skce(*categorical(1, 0)) == 0.0
+    assert metrics.skce(*categorical(3, 0), sample_weight=[0.0, 1.0, 0.0]) == 0.0

@@ -101,7 +101,7 @@ def skce(
         raise ValueError(f'estimator must be "blocks", "unbiased" or "biased", got {estimator!r}')
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     pairs = _Pairs.of(data, kernel, bandwidth, random_state)
-    if estimator == "blocks" and data.n_rows > 1:
+    if estimator == "blocks" and len(pairs.weight) > 1:  # rows of weight 0 are gone
         return weighted_mean(*pairs.blocks(block_size))
     return pairs.all(with_itself=estimator == "biased")
 
