@@ -66,6 +66,7 @@ NO_EXAMPLES = frozenset(
     {
         "BrierDecomposition",
         "CalibratedPair",
+        "CalibrationIndices",
         "CalibrationTest",
         "Comparison",
         "CoxTest",
@@ -73,6 +74,7 @@ NO_EXAMPLES = frozenset(
         "Estimate",
         "Evaluation",
         "GraphNames",
+        "HosmerLemeshowTest",
         "Interval",
         "LabelledLogits",
         "MeterReport",

@@ -33,6 +33,10 @@ class Outcomes(NamedTuple):
     hit: NDArray[np.bool_]
     weight: Floats
 
+    def of_rows(self, rows: NDArray[np.bool_]) -> Outcomes:
+        """Those of some rows."""
+        return Outcomes(self.score[rows], self.hit[rows], self.weight[rows])
+
 
 def score_notion(data: Labelled, asked: str | None) -> ScoreNotion:
     """The notion that was asked for; by default class 1's of two, and else the confidence's."""
