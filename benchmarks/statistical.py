@@ -1,6 +1,6 @@
 """Do tests of calibration keep their level, and what do they find? Simulations with known truth.
 
-    python benchmarks/statistical.py [--only power] [--quick] [--simulations 200] [--jobs 2]
+    python benchmarks/statistical.py [--only power] [--quick] [--simulations 100] [--jobs 2]
 
 Section "power": how often each test rejects at the 1% and the 5% level. The first rows are
 calibrated models, where the share should be the level; the others have a known fault.
@@ -146,7 +146,8 @@ def power(console: Console, simulations: int, quick: bool, jobs: int) -> None:
         found = pool.map(_p_values, tasks, chunksize=5)
         values = list(track(found, "simulating", len(tasks), console=Console(stderr=True)))
     table = Table(title=f"rejected at 1% / 5%, in percent of {simulations} simulations")
-    table.caption = f"with 2,000 rows {number[2000]} simulations"
+    if not quick:
+        table.caption = f"with 2,000 rows {number[2000]} simulations"
     for heading in ("model", "classes", "rows", *TESTS):
         table.add_column(heading, justify="left" if heading == "model" else "right")
     for problem in problems:
@@ -167,14 +168,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=SECTIONS, help="one section")
     parser.add_argument("--quick", action="store_true", help="fewer problems, for about a minute")
-    parser.add_argument("--simulations", type=int, help="drawn sets per problem")
+    parser.add_argument("--simulations", type=int, default=100, help="drawn sets per problem")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     options = parser.parse_args()
-    simulations = options.simulations or (100 if options.quick else 200)
     console = Console(width=200)
     for name, section in SECTIONS.items():
         if options.only in (None, name):
-            section(console, simulations, options.quick, options.jobs)
+            section(console, options.simulations, options.quick, options.jobs)
 
 
 if __name__ == "__main__":
