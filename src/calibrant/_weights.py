@@ -47,6 +47,11 @@ def effective_rows(weight: Floats) -> float:
     return float(share.sum() ** 2 / (share @ share))
 
 
+def weighted_quantiles(values: Floats, weight: Floats, at: Floats) -> Floats:
+    """The smallest values that at least such shares of the weight do not exceed."""
+    return np.asarray(np.quantile(values, at, weights=weight, method="inverted_cdf"))
+
+
 def weighted_mean(values: NDArray[Any], weight: Floats) -> float:
     """The weighted mean of one value per row; a row of weight 0 may be anything, even infinite."""
     counted = weight > 0.0
