@@ -24,8 +24,8 @@ from calibrant._arrays import row_tiles
 from calibrant._optimize import Minimum, lbfgs
 from calibrant._types import Floats, Report
 from calibrant._weights import shares, weighted_quantiles
-from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators import _network as network
+from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators.increasing._quadrature import Rule, growth, output_for
 from calibrant.formulas.increasing import FINEST
 
