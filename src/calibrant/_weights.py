@@ -5,6 +5,10 @@ Whole weights count repeated rows: a weight of 2 is the row twice, in every fit,
 Other weights only say how much a row matters beside the others: multiplying them all by a number
 changes nothing, and n rows with such weights tell as much as Kish's (sum w)^2 / sum w^2 rows of
 equal weight. Rows of weight 0 are as good as absent.
+
+Two things cannot follow: a ``CalibrationMeter`` sees its rows in parts, which do not tell whether
+all weights are whole, and has Kish's number for all but weights of 1; and the SKCE of blocks pairs
+the rows as they are given.
 """
 
 from __future__ import annotations
@@ -37,6 +41,18 @@ def copies(weight: Floats) -> Floats:
 def shares(weight: Floats) -> Floats:
     """Each row's share of the total weight."""
     return np.asarray(weight / weight.sum())
+
+
+def copy_squares(weight: Floats) -> Floats:
+    """What each row adds to the sum of squared weights: of a whole weight w, w copies of 1."""
+    return np.asarray(weight * (weight / copies(weight)))
+
+
+def row_counts(weight: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """How many rows each row is drawn as, and the weight of each of them."""
+    if are_counts(weight):
+        return weight.astype(np.int64), np.ones(len(weight))
+    return np.ones(len(weight), np.int64), weight
 
 
 def effective_rows(weight: Floats) -> float:
