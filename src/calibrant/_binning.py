@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from calibrant._arrays import as_numpy, as_weights
 from calibrant._types import Floats
-from calibrant._weights import copy_squares
+from calibrant._weights import are_counts, copy_squares
 
 Norm = Literal[1, 2, "max"]
 Scheme = Literal["equal-width", "equal-mass"]
@@ -45,7 +45,7 @@ def equal_mass_edges(values: Floats, n_bins: int, weight: Floats | None = None) 
     _check_number(n_bins)
     if weight is not None:
         values, weight = values[weight > 0.0], weight[weight > 0.0]
-    if weight is None or np.all(weight == weight[0]):
+    if weight is None or (np.all(weight == weight[0]) and not are_counts(weight)):
         ordered = np.sort(values)
         mass = np.arange(1.0, len(values) + 1.0)
     else:
