@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -20,8 +21,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -705,3 +706,136 @@ def test_the_default_repairs_class_weights():
     plain = LogisticRegression().fit(X[:3000], y[:3000])
     losses = [log_loss(y[3000:], one.predict_proba(X[3000:])) for one in (model, plain)]
     assert losses[0] < 1.02 * losses[1]
+
+
+# --- margins of any size ---
+
+
+class Margin(ClassifierMixin, BaseEstimator):
+    """A classifier whose margins are a column of X, in a unit of its own."""
+
+    def __init__(self, unit=1.0):
+        self.unit = unit
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X):
+        return self.unit * X[:, 0]
+
+    def predict(self, X):
+        return self.classes_[(X[:, 0] > 0.0).astype(int)]
+
+
+def margins(rows=400):
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(3, size=(rows, 1))
+    return X, (X[:, 0] + rng.logistic(size=rows) > 0.0).astype(int)
+
+
+@pytest.mark.parametrize(
+    "method", ["auto", "ts", "pts", "irova", "irm", "spline", "histogram", "bbq", "venn-abers"]
+)
+def test_the_unit_of_margins_does_not_matter(method):
+    X, y = margins()
+    few, many = (
+        CalibratedClassifier(Margin(unit), method, cv=2).fit(X, y).predict_proba(X)
+        for unit in (2.0**4, 2.0**30)
+    )
+    np.testing.assert_allclose(few, many, atol=1e-6)
+    assert len(np.unique(many)) > (1 if method in ("histogram", "irova") else 50)
+
+
+def test_the_temperature_of_margins_of_millions_is_no_bound():
+    X, y = margins()
+    model = CalibratedClassifier(Margin(1e7), "ts", cv=2).fit(X, y)  # a bound would be a warning
+    expected = CalibratedClassifier(Margin(1.0), "ts", cv=2).fit(X, y)
+    for pair, small in zip(
+        model.calibrated_classifiers_, expected.calibrated_classifiers_, strict=True
+    ):
+        temperature = pair.calibrator.temperature_ * pair.reader.scale
+        assert temperature == pytest.approx(1e7 * small.calibrator.temperature_, rel=1e-4)
+        assert small.reader.scale == 1.0
+    np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-5)
+
+
+def test_margins_that_tell_nothing_are_scaled_all_the_same():
+    X, _ = margins()
+    y = np.random.default_rng(1).integers(0, 2, len(X))
+    model = CalibratedClassifier(Margin(1e9), "platt", cv=2).fit(X, y)
+    assert np.abs(model.predict_proba(X) - 0.5).max() < 0.3
+
+
+def test_base_reads_margins_as_they_are():
+    X, y = margins()
+    [pair] = (
+        CalibratedClassifier(Margin(100.0), "base", ensemble=False)
+        .fit(X, y)
+        .calibrated_classifiers_
+    )
+    assert pair.reader.scale == 1.0
+    np.testing.assert_array_equal(pair.logits(X)[:, 1], 100.0 * X[:, 0])
+
+
+def test_isotonic_regression_of_large_margins_is_that_of_scikit_learn():
+    """SGD on features that were not scaled: its margins are millions."""
+    X, y = load_breast_cancer(return_X_y=True)
+    train, test = np.arange(len(y)) % 2 == 0, np.arange(len(y)) % 2 == 1
+    sgd = SGDClassifier(random_state=0)
+    ours = CalibratedClassifier(sgd, "irova").fit(X[train], y[train])
+    theirs = CalibratedClassifierCV(sgd, method="isotonic", cv=5).fit(X[train], y[train])
+    scores = [brier_score_loss(y[test], m.predict_proba(X[test])[:, 1]) for m in (ours, theirs)]
+    assert scores[0] < scores[1] + 0.002
+
+
+# --- arrays of other kinds ---
+
+ON_TENSORS = """
+import numpy as np, sklearn, torch
+from sklearn.datasets import load_digits
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import RidgeClassifier
+from calibrant.sklearn import CalibratedClassifier
+
+X, y = load_digits(return_X_y=True)
+X, y = X[:500, :40] + np.random.default_rng(0).normal(size=(500, 40)), y[:500]
+weight = 1.0 + (y == 3)
+tensor, labels = torch.asarray(X), torch.asarray(y)
+lda = LinearDiscriminantAnalysis()
+plain = CalibratedClassifier(lda, "ts", cv=3, ensemble=True).fit(X, y)
+ridge = CalibratedClassifier(RidgeClassifier(), "ts", cv=3).fit(X, y, weight)
+with sklearn.config_context(array_api_dispatch=True):
+    for given in (labels, y):
+        model = CalibratedClassifier(lda, "ts", cv=3).fit(tensor, given)
+        for name in ("predict_proba", "predict_log_proba", "predict"):
+            result = getattr(model, name)(tensor)
+            assert isinstance(result, torch.Tensor), name
+            np.testing.assert_allclose(result.numpy(), getattr(plain, name)(X), atol=1e-6)
+        assert model.score(tensor, labels) > 0.8
+        pooled = CalibratedClassifier(lda, "ts", cv=3, ensemble=False).fit(tensor, given)
+        assert isinstance(pooled.predict(tensor), torch.Tensor)
+        frozen = FrozenEstimator(LinearDiscriminantAnalysis().fit(tensor, labels))
+        on_frozen = CalibratedClassifier(frozen, "irova").fit(tensor, given)
+        assert isinstance(on_frozen.predict_proba(tensor), torch.Tensor)
+        weighted = CalibratedClassifier(RidgeClassifier(), "ts", cv=3).fit(tensor, given, weight)
+        probs = weighted.predict_proba(tensor).numpy()
+        np.testing.assert_allclose(probs, ridge.predict_proba(X), atol=1e-6)
+    assert isinstance(plain.predict(X), np.ndarray)
+"""
+
+
+@pytest.mark.slow
+def test_tensors_under_array_api_dispatch():
+    """In a process of its own: SciPy reads SCIPY_ARRAY_API once, when it is imported."""
+    pytest.importorskip("torch")
+    environment = os.environ | {"SCIPY_ARRAY_API": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", ON_TENSORS],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -8,11 +8,12 @@ this module; a user does, by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -33,10 +34,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
-from calibrant._arrays import as_weights
+from calibrant._arrays import as_weights, like, to_numpy
 from calibrant._errors import warn
-from calibrant._types import Floats
-from calibrant.calibrators import ALIASES, REGISTRY, Calibrator, calibrator
+from calibrant._types import Array, Floats
+from calibrant.calibrators import ALIASES, REGISTRY, Calibrator, Uncalibrated, calibrator
+from calibrant.calibrators._best_temperature import best_temperature, scaled_profile
 
 ResponseMethod = Literal["auto", "decision_function", "predict_log_proba", "predict_proba"]
 Codes = NDArray[np.int64]  # class indices
@@ -50,6 +52,8 @@ SMALLEST_PROBABILITY = 1e-12
 UNIFORM_SHARE = 1e-3
 SMALLEST_VOTE = 1e-6  # the smallest probability but 0 of a model that votes
 LOOKED_AT = 1000  # rows, to tell whether it does
+LARGE_TEMPERATURE = 4.0  # margins whose best temperature is larger are divided by about it
+LARGEST_SCALE = 1e30
 
 
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -111,6 +115,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     classifier has never seen is scored as far below the row's smallest score as that is below the
     largest, and at least 1 below it.
 
+    Margins have no unit: those of a linear model of features that were not scaled may be millions,
+    whose softmax is 0 or 1 and tells no two rows apart. Where the best temperature of a decision
+    function (or of ``predict_log_proba``) is above 4, its logits are divided by the power of two
+    next to it (``reader.scale`` of each pair) before the calibrator reads them. The method
+    ``"base"`` reads them as they are.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -154,7 +164,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (rows, features)
-            The features, in any form that the classifier takes.
+            The features, in any form that the classifier takes; tensors, too, where scikit-learn
+            dispatches by them (``array_api_dispatch``).
         y : array-like of shape (rows,)
             The labels.
         sample_weight : array-like of shape (rows,), optional
@@ -184,13 +195,15 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self._check_parameters()
         check_classification_targets(y)
         X, y = indexable(X, y)
-        labels = column_or_1d(y, warn=True)
+        labels = to_numpy(column_or_1d(y, warn=True))
         estimator = self._resolved_estimator()
         weight = _checked_weight(sample_weight, len(labels))
-        fit_params, split_params = self._route(estimator, weight, fit_params)
+        own_weight = None if weight is None else _as_kind_of(X, weight)
+        fit_params, split_params = self._route(estimator, own_weight, fit_params)
         classes = _classes(estimator, labels)
         self._check_class_count(len(classes))
-        rows = _Rows(X, labels, _positions(labels, classes), weight, fit_params)
+        codes = _positions(labels, classes)
+        rows = _Rows(X, _as_kind_of(X, labels), codes, weight, fit_params)
         reader = ScoreReader(self.response_method, classes)
         if isinstance(estimator, FrozenEstimator):
             pairs = self._fit_frozen(estimator, rows, reader)
@@ -284,7 +297,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     # --- metadata and tags ---
 
     def _route(
-        self, estimator: Any, weight: Floats | None, fit_params: dict[str, Any]
+        self, estimator: Any, weight: Array | None, fit_params: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """What goes to the classifier's ``fit`` and to the splitter's ``split``."""
         if _routing():
@@ -323,6 +336,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags = inner.input_tags
         tags.input_tags.pairwise = False  # each fold's classifier would need its own columns
         tags.non_deterministic = inner.non_deterministic
+        tags.array_api_support = inner.array_api_support
         classes = inner.classifier_tags
         if _is_for_two_classes(self.method) or (classes is not None and not classes.multi_class):
             tags.classifier_tags.multi_class = False
@@ -340,7 +354,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     # --- predicting ---
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Array:
         """Compute calibrated probabilities, averaged over the pairs.
 
         Parameters
@@ -354,10 +368,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             The probabilities, in the order of ``classes_``.
         """
         check_is_fitted(self)
-        parts = (pair.predict_proba(X) for pair in self.calibrated_classifiers_)
-        return reduce(np.add, parts) / len(self.calibrated_classifiers_)
+        return _as_kind_of(X, self._mean_probabilities(X))
 
-    def predict_log_proba(self, X: Any) -> Floats:
+    def predict_log_proba(self, X: Any) -> Array:
         """Compute the logarithms of the calibrated probabilities.
 
         Parameters
@@ -372,9 +385,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         parts = (pair.predict_log_proba(X) for pair in self.calibrated_classifiers_)
-        return reduce(np.logaddexp, parts) - np.log(len(self.calibrated_classifiers_))
+        mean = reduce(np.logaddexp, parts) - np.log(len(self.calibrated_classifiers_))
+        return _as_kind_of(X, mean)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Predict labels.
 
         Parameters
@@ -391,8 +405,14 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if len(self.calibrated_classifiers_) == 1:
-            return self.classes_[self.calibrated_classifiers_[0].predict(X)]
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+            chosen = self.calibrated_classifiers_[0].predict(X)
+        else:
+            chosen = self._mean_probabilities(X).argmax(axis=1)
+        return _as_kind_of(X, self.classes_[chosen])
+
+    def _mean_probabilities(self, X: Any) -> Floats:
+        parts = (pair.predict_proba(X) for pair in self.calibrated_classifiers_)
+        return reduce(np.add, parts) / len(self.calibrated_classifiers_)
 
 
 @dataclass(frozen=True)
@@ -489,11 +509,14 @@ class ScoreReader:
         The classes of the problem; one that the classifier does not know gets a low score.
     votes : bool, default False
         Whether the probabilities are shares of votes, whose zeros are no certainty.
+    scale : float, default 1
+        What the logits are divided by.
     """
 
     method: ResponseMethod
     classes: NDArray[Any]
     votes: bool = False
+    scale: float = 1.0
 
     def resolved(self, estimator: Any, X: Any) -> ScoreReader:
         """Decide what ``"auto"`` is, by what the classifier says of the first rows.
@@ -558,7 +581,19 @@ class ScoreReader:
         unseen = smallest - np.maximum(logits.max(axis=1) - smallest, 1.0)
         result = np.repeat(unseen[:, None], len(self.classes), axis=1)
         result[:, columns] = logits
-        return result
+        return result / self.scale
+
+
+def _scale_of(logits: Floats, codes: Codes, weight: Floats | None) -> float:
+    """The power of two next to the best temperature of large margins; 1 for others."""
+    # divided by the widest gap, even margins that tell nothing about the labels are small
+    widest = min(float(np.ptp(logits, axis=1).max()), LARGEST_SCALE)
+    if not widest > LARGE_TEMPERATURE:
+        return 1.0
+    profile = scaled_profile(logits, codes, weight, "logits")
+    best = best_temperature(profile, "nll", (LARGE_TEMPERATURE, widest))
+    at_most_large = best.x <= LARGE_TEMPERATURE * (1.0 + 1e-9)
+    return 1.0 if at_most_large else float(2.0 ** np.round(np.log2(best.x)))
 
 
 def _votes(estimator: Any, X: Any) -> bool:
@@ -571,7 +606,7 @@ def _votes(estimator: Any, X: Any) -> bool:
 
 def _response(estimator: Any, X: Any, method: str) -> Floats:
     with np.errstate(divide="ignore"):  # predict_log_proba of a forest takes the logarithm of 0
-        return np.asarray(getattr(estimator, method)(X), np.float64)
+        return to_numpy(getattr(estimator, method)(X)).astype(np.float64)
 
 
 def _raw_logits(
@@ -628,7 +663,7 @@ class _Rows:
     """The rows given to ``fit``, or some of them."""
 
     X: Any
-    labels: NDArray[Any]
+    labels: Array  # of the kind of X
     codes: Codes
     weight: Floats | None
     fit_params: Mapping[str, Any]
@@ -637,13 +672,14 @@ class _Rows:
         weight = None if self.weight is None else self.weight[indices]
         params = {name: self._split(value, indices) for name, value in self.fit_params.items()}
         X = _safe_indexing(self.X, indices)
-        return _Rows(X, self.labels[indices], self.codes[indices], weight, params)
+        labels = _safe_indexing(self.labels, indices)
+        return _Rows(X, labels, self.codes[indices], weight, params)
 
     def _split(self, value: Any, indices: Any) -> Any:
         """The entries of some rows of a fit parameter; all of it unless it has one per row."""
         shape = getattr(value, "shape", None)
         length = shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
-        return _safe_indexing(value, indices) if length == len(self.labels) else value
+        return _safe_indexing(value, indices) if length == len(self.codes) else value
 
 
 @dataclass(frozen=True)
@@ -676,8 +712,11 @@ def _fit_pair(
 
 
 def _calibrate(scored: _Scored, method: Calibrator) -> CalibratedPair:
-    method.fit(scored.logits, scored.codes, sample_weight=scored.weight)
-    return CalibratedPair(scored.estimator, method, scored.reader)
+    reader, logits = scored.reader, scored.logits
+    if reader.method != "predict_proba" and not isinstance(method, Uncalibrated):
+        reader = replace(reader, scale=_scale_of(logits, scored.codes, scored.weight))
+    method.fit(logits / reader.scale, scored.codes, sample_weight=scored.weight)
+    return CalibratedPair(scored.estimator, method, reader)
 
 
 def _pool(estimator: Any, folds: Sequence[_Scored]) -> _Scored:
@@ -710,8 +749,14 @@ def _classes(estimator: Any, labels: NDArray[Any]) -> NDArray[Any]:
     """The classes of the problem: a frozen classifier's own, else those of the labels."""
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
-        return np.asarray(estimator.classes_)
+        return to_numpy(estimator.classes_)
     return np.unique(labels)
+
+
+def _as_kind_of(X: Any, values: NDArray[Any]) -> Array:
+    """Values as an array of the kind of X, on its device, where scikit-learn dispatches by it."""
+    dispatches = get_config()["array_api_dispatch"] and is_array_api_obj(X)
+    return like(values, X) if dispatches and values.dtype.kind in "biuf" else values
 
 
 def _is_fitted(estimator: Any) -> bool:
@@ -729,7 +774,7 @@ def _positions(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
     """Where the labels stand among the classes."""
     index = {label: position for position, label in enumerate(classes.tolist())}
     try:
-        return np.array([index[label] for label in np.asarray(labels).tolist()], np.int64)
+        return np.array([index[label] for label in to_numpy(labels).tolist()], np.int64)
     except KeyError as error:
         raise ValueError(
             f"labels must be classes of {list(index)}, got {error.args[0]!r}"

@@ -561,6 +561,8 @@ class ProfileCalibrator(Calibrator, ABC):
             scores = without_ignored(logits, labels, sample_weight, ignore_index)
             profile = self._profile(*scores)
         warn_if_unrelated(profile._association)
+        if len(profile) and not profile.weight.all():  # rows of weight 0 are as good as absent
+            profile = profile.take(np.flatnonzero(profile.weight))
         formula, info = self._fit_profile(profile)
         if scores is not None and self._adjusts:
             self._check_shares(formula, *scores)

@@ -115,7 +115,11 @@ def scaling_start(
     logits: Floats, labels: Labels, weight: Floats, prior_rows: float | str = 0.0
 ) -> Start:
     """Temperature scaling of labelled logits."""
-    profile = scaled_profile(logits, labels, weight, "logits")
+    return start_of_profile(scaled_profile(logits, labels, weight, "logits"), prior_rows)
+
+
+def start_of_profile(profile: TemperatureProfile, prior_rows: float | str = 0.0) -> Start:
+    """Temperature scaling of the rows of a profile."""
     best = best_temperature(profile, "nll", prior_rows=prior_rows)
     problem = ProfileLoss(profile, "nll")
     after = problem.mean(-float(np.log(best.x)))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from calibrant._types import Floats
-from calibrant._weights import weighted_mean
+from calibrant._weights import copy_squares, effective_rows, weighted_mean
 
 Method = Literal["basic", "percentile"]
 
@@ -69,10 +69,10 @@ def mean_estimate(scores: NDArray[Any], weight: Floats, level: float) -> Estimat
     reach = float(ndtri((1.0 + level) / 2.0))
     counted = weight > 0.0
     with np.errstate(over="ignore"):  # of losses near the largest float: no interval
-        squares = weight[counted] ** 2 @ (scores[counted] - mean) ** 2
+        squares = copy_squares(weight)[counted] @ (scores[counted] - mean) ** 2
     error = float(np.sqrt(squares) / weight.sum())
     if scores.dtype == np.bool_:
-        low, high = _wilson(mean, float(weight.sum() ** 2 / (weight @ weight)), reach)
+        low, high = _wilson(mean, effective_rows(weight), reach)
     else:
         low, high = mean - reach * error, mean + reach * error
         if scores[counted].min() >= 0.0:

@@ -35,7 +35,7 @@ from calibrant._memory import require_memory
 from calibrant._mistakes import refuse_label_column, warn_if_probabilities
 from calibrant._rows import log_softmax
 from calibrant._types import Array, Floats, InputKind, Labels, RowRule
-from calibrant._weights import weighted_mean
+from calibrant._weights import copy_squares, weighted_mean
 
 _FEW_CLASSES = 64
 
@@ -55,12 +55,18 @@ class Labelled:
     weight: Floats
     weighted: bool
     log_true: Floats | None = None
+    streamed: bool = False  # a part of the rows cannot tell whether all weights are whole
     _made: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def weight_if_any(self) -> Floats | None:
         """The weights, or None where all rows count the same."""
         return self.weight if self.weighted else None
+
+    @cached_property
+    def squares(self) -> Floats:
+        """What each row adds to the sum of squared weights."""
+        return self.weight**2 if self.streamed else copy_squares(self.weight)
 
     @property
     def n_rows(self) -> int:

@@ -68,8 +68,8 @@ def _edges(reads: Reads, confidence: Floats, data: Labelled, n_bins: int) -> Flo
 def _top_label_bins(reads: Reads, data: Labelled, n_bins: int) -> BinStats:
     confidence, correct = _columns(reads, data)
     edges = _edges(reads, confidence, data, n_bins)
-    weight = data.weight_if_any
-    return BinStats.from_confidence(confidence, correct, sample_weight=weight, edges=edges)
+    squares = data.squares if data.weighted else None
+    return BinStats._of_columns(confidence, correct, data.weight_if_any, squares, edges)
 
 
 # --- the same, drawn anew ---------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant._random import generator
 from calibrant._types import Floats, InputKind, RandomState, RowRule
+from calibrant._weights import row_counts
 from calibrant.metrics._intervals import (
     Method,
     check_level,
@@ -190,13 +191,13 @@ def _function_values(
     metric: Callable[..., float], data: Labelled, n_resamples: int, rng: np.random.Generator
 ) -> tuple[float, Floats]:
     """The value of a user's function on the rows, and on drawn rows."""
-    count = np.ones(data.n_rows, np.int64)
+    count, weight = row_counts(data.weight)
 
     def value(weight: Floats) -> float:
         return float(metric(data.probs, data.labels, sample_weight=weight, row_sums="raw"))
 
     draws = (draw_repetitions(count, 1, rng)[:, 0] for _ in range(n_resamples))
-    return value(data.weight), np.array([value(data.weight * times) for times in draws])
+    return value(data.weight), np.array([value(weight * times) for times in draws])
 
 
 def compare_paired(

@@ -120,7 +120,8 @@ class CalibrationMeter:
         for tile in row_tiles(array, _TILE):
             probs, log_true = self._probabilities(array[tile], target[tile], tile.start)
             weighted = sample_weight is not None
-            added.add(Labelled(probs, target[tile], weight[tile], weighted, log_true))
+            rows = Labelled(probs, target[tile], weight[tile], weighted, log_true, streamed=True)
+            added.add(rows)
         self._state = added if self._state is None else self._state + added
         return self
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from calibrant._arrays import like, to_numpy
 from calibrant._random import generator
 from calibrant._types import Array, Floats, InputKind, RandomState, RowRule
-from calibrant._weights import weighted_mean
+from calibrant._weights import copy_squares, weighted_mean
 from calibrant.metrics._labelled import Labelled, labelled
 
 Kernel = Literal["exponential", "total-variation", "gaussian"]
@@ -148,16 +148,20 @@ class _Pairs:
     def all(self, with_itself: bool) -> float:
         """The mean over all pairs, tile by tile."""
         rows, classes = self.probs.shape
+        squares = copy_squares(
+            self.weight
+        )  # the pairs of a row, or of each of its copies, with itself
         step = max(1, _TILE // (rows * (classes if self.kernel == "total-variation" else 1)))
         total = 0.0
         for start in range(0, rows, step):
             tile = slice(start, min(start + step, rows))
             h = to_numpy(self.terms(tile, slice(0, rows))).copy()
-            if not with_itself:
-                h[np.arange(tile.stop - start), np.arange(start, tile.stop)] = 0.0
             total += float(self.weight[tile] @ h @ self.weight)
+            if not with_itself:
+                own = h[np.arange(tile.stop - start), np.arange(start, tile.stop)]
+                total -= float(squares[tile] @ own)
         weight = float(self.weight.sum()) ** 2
-        pairs = weight if with_itself else weight - float(self.weight @ self.weight)
+        pairs = weight if with_itself else weight - float(squares.sum())
         return total / pairs if pairs > 1e-12 * weight else 0.0  # one row has no pair
 
     def block_size(self, asked: int | None) -> int:

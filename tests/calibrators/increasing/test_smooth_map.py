@@ -26,7 +26,7 @@ def problem_of(logits: np.ndarray, labels: np.ndarray, knots: int = 6) -> _smoot
     temperature = scaling_start(logits, labels, weight).temperature
     grid = make_grid(logits, labels, temperature)
     assert grid is not None
-    places = _smooth._knots(logits, labels, grid, knots)
+    places = _smooth._knots(logits, labels, weight, grid, knots)
     loss = GridLoss(logits, labels, weight, grid, temperature)
     return _smooth._CurveLoss(loss, grid, places)
 

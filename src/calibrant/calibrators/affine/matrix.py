@@ -96,7 +96,7 @@ class MatrixScaling(FullMatrixCalibrator):
     ----------
     slope_penalty : float or "auto", default "auto"
         What multiplies the mean of the squares of the diagonal of T W - I; 0 frees it. "auto"
-        is as in ``VectorScaling``.
+        is 2 C^2 / n times the mean square of the scaled features (C classes, n rows).
     off_diagonal_penalty : float or "auto", default "auto"
         The same for the other entries (with ``intercept_penalty`` this is ODIR of Kull et al.
         2019). "auto" is estimated from the data: where they show nothing but noise, the map stays
@@ -150,7 +150,7 @@ class DirichletCalibration(FullMatrixCalibrator):
     ----------
     slope_penalty : float or "auto", default "auto"
         What multiplies the mean of the squares of the diagonal of T W - I; 0 frees it. "auto"
-        is as in ``VectorScaling``.
+        is 2 C^2 / n times the mean square of the scaled features (C classes, n rows).
     off_diagonal_penalty : float or "auto", default "auto"
         The same for the other entries. "auto" is estimated from the data, see ``MatrixScaling``.
     intercept_penalty : float or "auto", default "auto"

@@ -23,10 +23,16 @@ import numpy as np
 
 from calibrant._optimize import damped_newton
 from calibrant._types import Floats, Labels
-from calibrant._weights import copies, effective_rows
+from calibrant._weights import copies, effective_rows, weighted_quantiles
 from calibrant.calibrators._best_temperature import Start
 from calibrant.calibrators._choosing import simplest_of_the_best
-from calibrant.calibrators.increasing._fit import TINY, Grid, GridLoss, make_grid
+from calibrant.calibrators.increasing._fit import (
+    TINY,
+    Grid,
+    GridLoss,
+    deciding_logits,
+    make_grid,
+)
 from calibrant.formulas import IncreasingTable
 
 PULLS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # in rows: a prior that weighs as much as these
@@ -56,7 +62,7 @@ def fit_smooth_map(
         chosen = np.random.default_rng(0).permutation(len(labels))[:MOST_ROWS]
         logits, labels, weight = logits[chosen], labels[chosen], weight[chosen]
     grid = make_grid(logits, labels, start.temperature)
-    places = None if grid is None else _knots(logits, labels, grid, knots)
+    places = None if grid is None else _knots(logits, labels, weight, grid, knots)
     if grid is None or places is None or len(places) < 3 or not start.converged:
         return SmoothMap(None, 0.0, {"choice": "temperature scaling", "path": []})
     problem = _CurveLoss(GridLoss(logits, labels, weight, grid, start.temperature), grid, places)
@@ -162,14 +168,15 @@ def _hats(points: Floats, knots: Floats) -> Floats:
     return np.stack([np.interp(points, knots, unit) for unit in np.eye(len(knots))], axis=1)
 
 
-def _knots(logits: Floats, labels: Labels, grid: Grid, count: int) -> Floats:
+def _knots(logits: Floats, labels: Labels, weight: Floats, grid: Grid, count: int) -> Floats:
     """Quantiles of logits: half of those that decide (labels and top two), half of all."""
-    true = logits[np.arange(len(labels)), labels]
-    deciding = np.concatenate([np.partition(logits, -2, axis=1)[:, -2:].ravel(), true])
-    every = logits.reshape(-1)[:: max(1, logits.size // len(deciding))]
-    pool = np.concatenate([deciding, every])
-    pool = pool[pool >= grid.low]
-    return np.unique(np.quantile(pool, np.linspace(0.005, 0.995, count)))
+    deciding = deciding_logits(logits, labels)
+    every = logits[:, :: max(1, logits.shape[1] // deciding.shape[1])]
+    pool = np.concatenate([deciding, every], axis=1)
+    seen = pool >= grid.low
+    pool_weight = np.broadcast_to(weight[:, None], pool.shape)[seen]
+    places = np.linspace(0.005, 0.995, count)
+    return np.unique(weighted_quantiles(pool[seen], pool_weight, places))
 
 
 def _table(theta: Floats, knots: Floats, grid: Grid) -> Floats:

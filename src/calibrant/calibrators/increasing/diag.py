@@ -214,7 +214,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
     def _fit_network(
         self, data: LabelledLogits, grid: Grid, temperature: float
     ) -> tuple[LogitMap, Minimum]:
-        start = make_start(data.logits, data.labels, grid, temperature)
+        start = make_start(data, grid, temperature)
         objective = NetworkLoss(
             GridLoss(data.logits, data.labels, data.weight, grid, temperature),
             self._rule(grid),
