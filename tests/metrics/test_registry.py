@@ -113,7 +113,8 @@ def test_a_new_entry_is_tested_and_drawn(toy):
         pair = metrics.compare_paired(probs, probs, labels, "toy", n_resamples=20)
         assert pair.difference == 0.0
     if toy.is_error:
-        assert metrics.calibration_test(probs, labels, "toy", n_resamples=20).observed == value
+        test = metrics.calibration_test(probs, labels, "toy", n_resamples=20)
+        assert test.observed == value
         assert test.null_mean > 0.0
     else:
         with pytest.raises(ValueError, match=r"metric must be one of ece, .* got 'toy'"):
