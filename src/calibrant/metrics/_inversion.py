@@ -85,7 +85,7 @@ class _Bins:
 
     def expected(self, chance: Floats) -> BinStats:
         """The bins if every row hit as often as its chance says."""
-        return self._with_hits(self._sums(self.rows.weight * chance))
+        return self._with_hits(self._sums(self.rows.weight * self.rows.count * chance))
 
     def drawn(self, chance: Floats, n_draws: int, rng: np.random.Generator) -> BinStats:
         """The bins of many draws: the hits of a bin, not of a row, are drawn.
@@ -93,14 +93,14 @@ class _Bins:
         Of rows that weigh the same that is a binomial number, which has the right mean and hardly
         more than the right variance; of others a normal one, which has both.
         """
-        weight = self.rows.weight
-        mean = self._sums(weight * chance)
+        weight, copies = self.rows.weight, self.rows.count
+        mean = self._sums(weight * copies * chance)
         shape = (n_draws, len(mean))
         if np.all(weight == weight[0]):
             count = np.rint(self.fixed.weight / weight[0]).astype(np.int64)
             share = np.clip(mean / np.maximum(self.fixed.weight, 1e-300), 0.0, 1.0)
             return self._with_hits(weight[0] * rng.binomial(count, share, shape))
-        spread = np.sqrt(self._sums(weight**2 * chance * (1.0 - chance)))
+        spread = np.sqrt(self._sums(weight**2 * copies * chance * (1.0 - chance)))
         hits = mean + spread * rng.standard_normal(shape)
         return self._with_hits(np.clip(hits, 0.0, self.fixed.weight))
 
@@ -120,13 +120,14 @@ def sums_by_bin(index: NDArray[np.intp], values: Floats, size: int) -> Floats:
 
 def _gaps(rows: BinnedRows) -> tuple[Floats, Floats]:
     """Accuracy minus confidence of each row, as bins show it: rough, and as a parabola."""
-    edges = equal_mass_edges(rows.confidence, PATTERN_BINS, rows.weight)
+    row_weight = rows.weight * rows.count
+    edges = equal_mass_edges(rows.confidence, PATTERN_BINS, row_weight)
     index, size = bin_index(rows.confidence, edges), len(edges) - 1
 
     def sums(values: Floats) -> Floats:
-        return sums_by_bin(index, rows.weight * values, size)
+        return sums_by_bin(index, row_weight * values, size)
 
-    weight = sums_by_bin(index, rows.weight, size)
+    weight = sums_by_bin(index, row_weight, size)
     filled = weight > 0.0
     total = np.where(filled, weight, 1.0)
     place, gap = sums(rows.confidence) / total, sums(rows.correct - rows.confidence) / total
