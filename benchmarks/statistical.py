@@ -4,6 +4,8 @@
 
 Section "power": how often each test rejects at the 1% and the 5% level. The first rows are
 calibrated models, where the share should be the level; the others have a known fault.
+Section "coverage": how many 95% intervals of calibration errors hold the true error. Section
+"paired": how often two calibrated models are told apart at the 5% level.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from rich.table import Table
 from scipy.special import softmax
 
 from calibrant import metrics
+from intervals import coverage, paired
 
 DRAWS = 199
 LEVELS = (0.01, 0.05)
@@ -160,7 +163,11 @@ def power(console: Console, simulations: int, quick: bool, jobs: int) -> None:
 
 # --- all sections -----------------------------------------------------------------------------
 
-SECTIONS: dict[str, Callable[[Console, int, bool, int], None]] = {"power": power}
+SECTIONS: dict[str, Callable[[Console, int, bool, int], None]] = {
+    "power": power,
+    "coverage": coverage,
+    "paired": paired,
+}
 
 
 def main() -> None:

@@ -92,8 +92,9 @@ def test_intervals_and_tests_take_whole_weights_as_rows(metric):
         for p, y, w in (given, repeated)
     )
     assert one.value == pytest.approx(other.value)
-    assert one.std_error == pytest.approx(other.std_error, rel=0.15)
-    assert one.high - one.low == pytest.approx(other.high - other.low, rel=0.15, abs=0.003)
+    if one.high is not None:
+        assert one.std_error == pytest.approx(other.std_error, rel=0.15)
+        assert one.high - one.low == pytest.approx(other.high - other.low, rel=0.15, abs=0.003)
     if one.null is not None:
         assert one.null == pytest.approx(other.null, rel=0.15)
 

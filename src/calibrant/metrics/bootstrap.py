@@ -19,12 +19,14 @@ from calibrant.metrics._intervals import (
     check_resamples,
     interval,
 )
-from calibrant.metrics._inversion import inverted_interval, without_noise
+from calibrant.metrics._inversion import Family, inverted_interval, without_noise
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._readings import DEFAULT_BINS, bins_of, error_sample, sample_of
 from calibrant.metrics._registry import METRICS, drawn_metric
 from calibrant.metrics._resampling import Drawing, draw_repetitions
+
+STEPS = 20  # halvings of a p-value
 
 
 @dataclass(frozen=True)
@@ -275,11 +277,17 @@ def compare_paired(
 
     Notes
     -----
-    Both are computed on the same draws of rows, which tells how the difference varies; its interval
-    and p-value are those of the normal distribution. The noise in a calibration error does not
-    cancel: the sharper of two calibrated models shows the smaller one. So each is taken without its
-    noise, as the true error that would show what was observed half of the time; the difference is
-    then not that of ``first`` and ``second``. Errors without an interval are refused.
+    Both are computed on the same draws of rows, which tells how a difference of scores varies; its
+    interval and p-value are those of the normal distribution. The noise in a calibration error does
+    not cancel: the sharper of two calibrated models shows the smaller one. So each is taken without
+    its noise, as the true error that would show what was observed half of the time, the interval is
+    made of those of both and of their correlation ("MOVER"), and the difference is not that of
+    ``first`` and ``second``. Errors without an interval are refused.
+
+    References
+    ----------
+    Zou and Donner, "Construction of confidence limits about effect measures: A general approach",
+    Statistics in Medicine 27, 2008.
 
     Examples
     --------
@@ -295,45 +303,99 @@ def compare_paired(
     ]
     chosen = drawn_metric(metric, weighted=pair[0].weighted)
     rng = generator(random_state)
-    values = true = [chosen.value(data, n_bins) for data in pair]
+    values = [chosen.value(data, n_bins) for data in pair]
+    drawn = _paired_draws(chosen, pair, n_bins, n_resamples, deepcopy(rng))
     if chosen.is_error:
         _require_interval(chosen)
-        true = [_noise_free(chosen, data, n_bins, n_resamples, deepcopy(rng)) for data in pair]
-    difference = true[0] - true[1]
-    spread = float(_paired_differences(chosen, pair, n_bins, n_resamples, rng).std())
-    reach = spread * float(ndtri((1.0 + level) / 2.0))
-    p_value = (
-        2.0 * float(ndtr(-abs(difference) / spread)) if spread > 0.0 else float(difference == 0.0)
-    )
+        sides = [_Side.of(chosen, data, n_bins, n_resamples, rng) for data in pair]
+        found = _difference_of_errors(sides[0], sides[1], _correlation(*drawn), level)
+    else:
+        found = _difference_of_means(
+            values[0] - values[1], float((drawn[0] - drawn[1]).std()), level
+        )
+    difference, low, high, p_value = found
     return PairedComparison(
-        metric,
-        first=values[0],
-        second=values[1],
-        difference=difference,
-        low=difference - reach,
-        high=difference + reach,
-        p_value=p_value,
-        level=level,
-        n_resamples=n_resamples,
+        metric, values[0], values[1], difference, low, high, p_value, level, n_resamples
     )
 
 
-def _noise_free(
-    metric: Metric, data: Labelled, n_bins: int, n_draws: int, rng: np.random.Generator
-) -> float:
-    """The true error that shows the observed one half of the time."""
-    drawing = Drawing([metric.inverted], n_draws, rng)
-    tried = error_sample(metric.reads, data, n_bins).families(drawing)
-    shown = float(np.mean(metric.inverted(bins_of(metric.reads, data, n_bins))))
-    return without_noise(shown, tried, 0)
+Difference = tuple[float, float, float, float]  # the difference, its interval's ends, its p-value
 
 
-def _paired_differences(
+def _difference_of_means(difference: float, error: float, level: float) -> Difference:
+    """By the normal distribution."""
+    reach = error * float(ndtri((1.0 + level) / 2.0))
+    p_value = (
+        2.0 * float(ndtr(-abs(difference) / error)) if error > 0.0 else float(difference == 0.0)
+    )
+    return difference, difference - reach, difference + reach, p_value
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A calibration error and the true errors that may show it."""
+
+    shown: float
+    tried: list[Family]
+
+    @classmethod
+    def of(
+        cls, metric: Metric, data: Labelled, n_bins: int, n_draws: int, rng: np.random.Generator
+    ) -> _Side:
+        drawing = Drawing([metric.inverted], n_draws, deepcopy(rng))
+        tried = error_sample(metric.reads, data, n_bins).families(drawing)
+        return cls(float(np.mean(metric.inverted(bins_of(metric.reads, data, n_bins)))), tried)
+
+    @property
+    def true(self) -> float:
+        return without_noise(self.shown, self.tried, 0)
+
+    def reaches(self, level: float) -> tuple[float, float]:
+        """How far the interval reaches below and above."""
+        low, high = inverted_interval(self.shown, self.tried, 0, level)
+        return max(self.true - low, 0.0), max(high - self.true, 0.0)
+
+
+def _difference_of_errors(
+    first: _Side, second: _Side, correlation: float, level: float
+) -> Difference:
+    """From the intervals of both ("MOVER"); the p-value is 1 - the level that just leaves 0 out."""
+    difference = first.true - second.true
+
+    def ends(at: float) -> tuple[float, float]:
+        (below, above), (other_below, other_above) = first.reaches(at), second.reaches(at)
+        down = below**2 + other_above**2 - 2.0 * correlation * below * other_above
+        up = above**2 + other_below**2 - 2.0 * correlation * above * other_below
+        return difference - np.sqrt(max(down, 0.0)), difference + np.sqrt(max(up, 0.0))
+
+    inside, outside = (
+        0.0,
+        1.0,
+    )  # p-values: 0 lies in the interval of level 1 - p below the sought one
+    for _ in range(STEPS):
+        middle = 0.5 * (inside + outside)
+        low, high = ends(1.0 - middle)
+        inside, outside = (middle, outside) if low <= 0.0 <= high else (inside, middle)
+    low, high = ends(level)
+    return difference, float(low), float(high), outside
+
+
+def _correlation(first: Floats, second: Floats) -> float:
+    """That of both errors on the same draws of rows."""
+    spread = float(first.std() * second.std())
+    if spread == 0.0:
+        return 0.0
+    return float(
+        np.clip(np.mean((first - first.mean()) * (second - second.mean())) / spread, -1.0, 1.0)
+    )
+
+
+def _paired_draws(
     metric: Metric, pair: list[Labelled], n_bins: int, n_resamples: int, rng: np.random.Generator
-) -> Floats:
-    """First minus second on the same draws of rows."""
+) -> list[Floats]:
+    """Both values on the same draws of rows."""
     drawn = []
     for data in pair:
         drawing = Drawing([metric.statistic], n_resamples, deepcopy(rng), group=False)
         drawn.append(sample_of(metric.reads, data, n_bins).bootstrap(drawing)[:, 0])
-    return drawn[0] - drawn[1]
+    return drawn
