@@ -38,6 +38,7 @@ from calibrant.formulas import IncreasingTable
 PULLS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # in rows: a prior that weighs as much as these
 # Weaker pulls than this over the number of rows are not tried; one of ALWAYS rows always is.
 WEAKEST, ALWAYS = 750.0, 10.0
+NEAREST = 1e-9  # knots, as a share of their range: between nearer ones a slope has no meaning
 PATIENCE = 0.25  # standard errors that a stronger pull may be worse by and still be taken
 MOST_ROWS = 20_000  # a curve of a dozen parameters learns nothing from more
 TABLE_CELLS = 4096
@@ -176,7 +177,9 @@ def _knots(logits: Floats, labels: Labels, weight: Floats, grid: Grid, count: in
     seen = pool >= grid.low
     pool_weight = np.broadcast_to(weight[:, None], pool.shape)[seen]
     places = np.linspace(0.005, 0.995, count)
-    return np.unique(weighted_quantiles(pool[seen], pool_weight, places))
+    knots = np.unique(weighted_quantiles(pool[seen], pool_weight, places))
+    apart = np.append(True, np.diff(knots) > NEAREST * np.ptp(knots))
+    return np.asarray(knots[apart], np.float64)
 
 
 def _table(theta: Floats, knots: Floats, grid: Grid) -> Floats:
