@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._arrays import to_numpy
+from calibrant._binning import BinStats, Scheme
 from calibrant._types import Floats
 from calibrant.metrics._labelled import Labelled
 
@@ -36,6 +37,10 @@ class Outcomes(NamedTuple):
     def of_rows(self, rows: NDArray[np.bool_]) -> Outcomes:
         """Those of some rows."""
         return Outcomes(self.score[rows], self.hit[rows], self.weight[rows])
+
+    def bins(self, n_bins: int, scheme: Scheme = "equal-mass") -> BinStats:
+        """The scores and events in bins."""
+        return BinStats.from_confidence(self.score, self.hit, n_bins, self.weight, scheme=scheme)
 
 
 def score_notion(data: Labelled, asked: str | None) -> ScoreNotion:

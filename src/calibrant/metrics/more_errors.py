@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from calibrant._binning import BinStats, Norm, Scheme, calibration_error, check_scheme
-from calibrant._types import InputKind, RowRule
-from calibrant.metrics._labelled import labelled
+from calibrant._binning import BinStats, Norm, Scheme, calibration_error, check_count, check_scheme
+from calibrant._types import Floats, InputKind, RowRule
+from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import Outcomes, class_outcomes
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.metrics.binned import debiased_error, top_label_bins
@@ -74,8 +75,7 @@ def classwise_adaptive_ece(
     0.4
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    bins = (_class_bins(class_outcomes(data, c), n_bins) for c in range(data.n_classes))
-    return float(np.mean([calibration_error(stats, norm) for stats in bins]))
+    return _mean_over_classes(data, n_bins, lambda stats: calibration_error(stats, norm))
 
 
 def classwise_debiased_ece(
@@ -134,8 +134,7 @@ def classwise_debiased_ece(
     0.0
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    bins = (_class_bins(class_outcomes(data, c), n_bins) for c in range(data.n_classes))
-    return float(np.mean([debiased_error(stats, norm) for stats in bins]))
+    return _mean_over_classes(data, n_bins, lambda stats: debiased_error(stats, norm))
 
 
 def ace(
@@ -203,7 +202,7 @@ def ace(
         above = part.score > threshold if threshold > 0.0 else np.ones(data.n_rows, np.bool_)
         part = part.of_rows(above)
         if part.weight.sum() > 0.0:
-            stats = _class_bins(part, n_bins)
+            stats = part.bins(n_bins)
             gaps.append(np.abs(stats.gap[stats.weight > 0.0]).mean())
     return float(np.mean(gaps)) if gaps else 0.0
 
@@ -272,7 +271,7 @@ def top_label_ece(
     top = Outcomes(confidence, correct, data.weight)
     total = 0.0
     for index in np.unique(predicted[data.weight > 0.0]):
-        stats = _class_bins(top.of_rows(predicted == index), n_bins, scheme)
+        stats = top.of_rows(predicted == index).bins(n_bins, scheme)
         total += float(np.abs(stats.residual).sum())
     return total / float(data.weight.sum())
 
@@ -335,8 +334,7 @@ def ece_sweep(
     0.4
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    if max_bins < 1:
-        raise ValueError(f"max_bins must be at least 1, got {max_bins}")
+    check_count(max_bins, "max_bins")
     chosen = top_label_bins(data, 1, "equal-mass")
     for number in range(2, min(max_bins, data.n_rows) + 1):
         stats = top_label_bins(data, number, "equal-mass")
@@ -347,6 +345,7 @@ def ece_sweep(
     return float(calibration_error(chosen, norm))
 
 
-def _class_bins(part: Outcomes, n_bins: int, scheme: Scheme = "equal-mass") -> BinStats:
-    """The bins of a class' probability."""
-    return BinStats.from_confidence(part.score, part.hit, n_bins, part.weight, scheme=scheme)
+def _mean_over_classes(data: Labelled, n_bins: int, error: Callable[[BinStats], Floats]) -> float:
+    """The mean error of the classes' probabilities, each in bins of equally many rows."""
+    bins = (class_outcomes(data, index).bins(n_bins) for index in range(data.n_classes))
+    return float(np.mean([error(stats) for stats in bins]))
