@@ -174,7 +174,7 @@ def evaluate(
         n_rows=data.n_rows,
         n_classes=data.n_classes,
         metrics={metric.name: estimates[metric.name] for metric in chosen},
-        brier_decomposition=split_brier(data) if metrics is None else None,
+        brier_decomposition=split_brier(data, generator(random_state)) if metrics is None else None,
         bins=bins_of("equal-width", data, n_bins),
         level=level,
         n_resamples=n_resamples,

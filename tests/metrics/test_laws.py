@@ -30,7 +30,7 @@ def spiegelhalter_z(probs, labels, **options):
 
 
 def calibration_part(probs, labels, **options):
-    return metrics.brier_decomposition(probs, labels, **options).calibration
+    return metrics.brier_decomposition(probs, labels, debiased=False, **options).calibration
 
 
 def gain(probs, labels, **options):

@@ -101,11 +101,11 @@ def cox_test(
     Notes
     -----
     Chances are kept 1e-12 away from 0 and 1. A whole weight is the row so often; rows of other
-    weights tell as much as Kish's effective number of rows. Where the log-likelihood has no largest value (all events above a threshold, or no
-    event at all) the test takes the value that it approaches. The p-value is that of many rows:
-    with only a handful of events it is an approximation, and ``omnibus_test`` an exact answer. With
-    "classwise" the test is that of the class with the smallest p-value, times the number of classes
-    (Bonferroni).
+    weights tell as much as Kish's effective number of rows. Where the log-likelihood has no largest
+    value (all events above a threshold, or no event at all) the test takes the value that it
+    approaches. The p-value is that of many rows: with only a handful of events it is an
+    approximation, and ``omnibus_test`` an exact answer. With "classwise" the test is that of the
+    class with the smallest p-value, times the number of classes (Bonferroni).
 
     References
     ----------

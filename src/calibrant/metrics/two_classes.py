@@ -170,8 +170,9 @@ def calibration_indices(
     Notes
     -----
     The curve is a local linear regression of the events on the probabilities, with tricube weights
-    over the nearest 75% of the rows (of the weight), kept within [0, 1]. It is computed at up to 500 of the scores
-    and is linear between them. Like an ECE the indices are above 0 for a calibrated model, too.
+    over the nearest 75% of the rows (of their weight), kept within [0, 1]. It is computed at up to
+    500 of the scores and is linear between them. Like an ECE the indices are above 0 for a
+    calibrated model, too.
 
     References
     ----------
