@@ -90,6 +90,13 @@ class Decomposition(PlainDocument):
         The number of rows.
     n_folds : int
         How many parts of the rows were left out in turn.
+
+    Examples
+    --------
+    >>> logits = [[3.0, 0.0], [0.0, 3.0]] * 20
+    >>> parts = decompose(logits, [0, 1, 0, 0] * 10, method="ts")
+    >>> round(parts.nll.score, 2), parts.method, parts.n_folds
+    (0.8, 'ts', 2)
     """
 
     nll: ScoreParts
@@ -169,9 +176,9 @@ def decompose(
     Notes
     -----
     Five parts of the rows (two of more than 2,000,000 scores) are left out in turn, the calibrator
-    is fitted on the others and judged on them. Which part a row falls into follows from what is in
-    it, so copies of a row stay together. Of the log loss, calibration is what Berta et al. take to
-    choose a model; ``metrics.brier_decomposition`` has the classical parts, class by class.
+    is fitted on the others and judged on them. What is in a row tells where it belongs, so copies
+    of a row stay together. Of the log loss, refinement is what Berta et al. choose a model by;
+    ``metrics.brier_decomposition`` has the classical parts, class by class.
 
     References
     ----------
@@ -223,9 +230,8 @@ def _entered(
     """Checked rows in main memory, those that count; the scores are of either kind."""
     array, labels, weight = accepted(scores, labels, sample_weight, kind, ignore_index)
     checked = labelled(array, labels, weight, input=kind)
-    counted_rows = checked.weight > 0.0
-    rows = (to_numpy(array), checked.labels, checked.weight)
-    return LabelledLogits(*(column[counted_rows] for column in rows))
+    used = checked.weight > 0.0
+    return LabelledLogits(to_numpy(array)[used], checked.labels[used], checked.weight[used])
 
 
 def _folds(data: LabelledLogits) -> list[NDArray[np.intp]]:
@@ -303,7 +309,7 @@ def _parts(losses: _Losses, null: list[float], uncertainty: float) -> ScoreParts
 
 
 def _class_shares(data: LabelledLogits) -> Floats:
-    return shares(np.bincount(data.labels, data.weight, data.n_classes))
+    return shares(np.bincount(data.labels, data.weight, data.n_classes).astype(np.float64))
 
 
 def _entropy(data: LabelledLogits) -> float:

@@ -3,6 +3,7 @@
 | notion | calibrated means |
 |---|---|
 | "confidence" | of the rows whose largest probability is c, a share c is right |
+| "top-label" | the same of the rows that predict the same class |
 | "class-1" | of the rows that give class 1 of two the probability p, a share p is of it |
 | "classwise" | the same of every class |
 | "canonical" | of the rows with the probabilities q, the classes have the shares q |
@@ -24,7 +25,7 @@ from calibrant._types import Floats
 from calibrant.metrics._labelled import Labelled
 
 ScoreNotion = Literal["confidence", "class-1", "classwise"]
-Notion = Literal["confidence", "class-1", "classwise", "canonical"]
+Notion = Literal["confidence", "top-label", "class-1", "classwise", "canonical"]
 
 
 class Outcomes(NamedTuple):

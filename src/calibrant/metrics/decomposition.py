@@ -193,7 +193,7 @@ class _Column(NamedTuple):
     weight: Floats
     events: Floats
     group: NDArray[np.intp]  # the row's place among the probabilities
-    count: NDArray[np.int64]  # how many rows a row stands for, each of ``one``
+    copies: NDArray[np.int64]  # how many rows a row stands for, each of weight ``one``
     one: Floats
 
     @classmethod
@@ -201,14 +201,14 @@ class _Column(NamedTuple):
         """The column of the rows that count."""
         part = part.of_rows(part.weight > 0.0)
         chance, group = np.unique(part.score, return_inverse=True)
-        weight = np.bincount(group, part.weight)
-        events = np.bincount(group, part.weight * part.hit)
+        weight = np.bincount(group, part.weight).astype(np.float64)
+        events = np.bincount(group, part.weight * part.hit).astype(np.float64)
         return cls(chance, weight, events, group, *row_counts(part.weight))
 
     def drawn(self, rng: np.random.Generator) -> Floats:
         """Events that come with the chances that the probabilities promise."""
-        hits = rng.binomial(self.count, self.chance[self.group])
-        return np.bincount(self.group, self.one * hits)
+        hits = rng.binomial(self.copies, self.chance[self.group])
+        return np.bincount(self.group, self.one * hits).astype(np.float64)
 
     def saved(self, events: Floats) -> float:
         """The squared error, less that of the isotonic fit; equal probabilities stay equal."""

@@ -141,8 +141,8 @@ def skce_test(
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     rng = generator(random_state)
     rows = some_rows(data, max_rows, rng)
-    if len(rows.index) < 2:
-        raise ValueError(f"the SKCE test needs at least two rows, got {len(rows.index)}")
+    if len(rows.places) < 2:
+        raise ValueError(f"the SKCE test needs at least two rows, got {len(rows.places)}")
     return _test(data, rows, kernel, bandwidth, n_resamples, rng)
 
 
@@ -151,7 +151,7 @@ def quick_skce_test(
 ) -> SKCETest | None:
     """The test with all defaults, of fewer rows; None where there is nothing to draw or to pair."""
     rows = some_rows(data, max_rows, rng)
-    if n_resamples == 0 or len(rows.index) < 2:
+    if n_resamples == 0 or len(rows.places) < 2:
         return None
     return _test(data, rows, "exponential", None, n_resamples, rng)
 
@@ -167,7 +167,7 @@ def _test(
     """The test of some rows."""
     probs = rows.of(data)
     pairs = PairSums.of(probs, rows.weight, kernel, bandwidth)
-    observed = float(pairs.errors(data.labels[rows.index, None])[0])
+    observed = float(pairs.errors(data.labels[rows.places, None])[0])
     null = np.concatenate([pairs.errors(drawn) for drawn in draw_labels(probs, n_resamples, rng)])
     spread = float(null.std())
     # Rounding must not decide between values that are equal in exact arithmetic.
@@ -176,7 +176,7 @@ def _test(
         skce=observed,
         z=(observed - float(null.mean())) / spread if spread > 0.0 else 0.0,
         p_value=(1 + reached) / (1 + n_resamples),
-        n_rows=len(rows.index),
+        n_rows=len(rows.places),
         n_resamples=n_resamples,
         bandwidth=pairs.bandwidth,
     )
@@ -191,13 +191,13 @@ def check_max_rows(max_rows: int) -> None:
 class ChosenRows(NamedTuple):
     """Which rows a test looks at, and the weight of each."""
 
-    index: NDArray[np.intp]
+    places: NDArray[np.intp]
     weight: Floats
 
     def of(self, data: Labelled) -> Floats:
         """Their probabilities, in main memory."""
         xp = array_namespace(data.probs)
-        taken = xp.take(data.probs, like(self.index, data.probs), axis=0)
+        taken = xp.take(data.probs, like(self.places, data.probs), axis=0)
         return to_numpy(taken).astype(np.float64)
 
 

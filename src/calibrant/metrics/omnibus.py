@@ -146,7 +146,7 @@ def omnibus_test(
         p_value=_ranked(smallest),
         notion=notion,
         parts=dict(zip(tests.names, p_values, strict=True)),
-        n_rows=len(rows.index),
+        n_rows=len(rows.places),
         n_resamples=n_resamples,
     )
 
@@ -200,8 +200,8 @@ class _TopLabel:
     def of(cls, data: Labelled, rows: ChosenRows) -> _TopLabel:
         """Some rows of a data set."""
         score, hit = data.top_label
-        order = np.argsort(score[rows.index], kind="stable")
-        index = rows.index[order]
+        order = np.argsort(score[rows.places], kind="stable")
+        index = rows.places[order]
         return cls(np.clip(score[index], 0.0, 1.0), hit[index], rows.weight[order])
 
     def observed(self) -> Floats:
@@ -242,7 +242,7 @@ class _AllClasses:
         some = np.arange(len(order))
         if len(order) > MOST_ROWS:
             some = np.sort(rng.choice(some, MOST_ROWS, replace=False))
-        return cls(probs[order], data.labels[rows.index][order], rows.weight[order], some)
+        return cls(probs[order], data.labels[rows.places][order], rows.weight[order], some)
 
     def observed(self) -> Floats:
         return self._statistics(self.labels[:, None])
