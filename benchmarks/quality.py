@@ -5,10 +5,10 @@
 Every file (.npz with `logits` or `probs`, and `labels`) is cut into random halves, one to fit on
 and one to judge on, for several seeds; smaller fractions of the fitting half show what little data
 does. Without a folder, the embedded data sets are used, their validation and test rows pooled.
-All values are times 100. Differences are means over the cuts of a file first: cuts of one file share
-rows, so the p-values are those of a t-test over the files. `worse` counts the cuts in which the NLL
-is above that of no calibration. `null` is the 15-bin ECE that the same confidences would show, on as many
-rows, if they were perfectly calibrated; `excess` is what the ECE shows beyond it.
+All values are times 100. Differences are means over the cuts of a file first: cuts of one file
+share rows, so the p-values are those of a t-test over the files. `worse` counts the cuts in which
+the NLL is above that of no calibration. `null` is the 15-bin ECE that the same confidences would
+show, on as many rows, if they were perfectly calibrated; `excess` is what the ECE shows beyond it.
 """
 
 from __future__ import annotations
