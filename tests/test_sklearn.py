@@ -805,6 +805,7 @@ weight = 1.0 + (y == 3)
 tensor, labels = torch.asarray(X), torch.asarray(y)
 lda = LinearDiscriminantAnalysis()
 plain = CalibratedClassifier(lda, "ts", cv=3, ensemble=True).fit(X, y)
+pooled_plain = CalibratedClassifier(lda, "ts", cv=3, ensemble=False).fit(X, y)
 ridge = CalibratedClassifier(RidgeClassifier(), "ts", cv=3).fit(X, y, weight)
 with sklearn.config_context(array_api_dispatch=True):
     for given in (labels, y):
@@ -822,6 +823,13 @@ with sklearn.config_context(array_api_dispatch=True):
         weighted = CalibratedClassifier(RidgeClassifier(), "ts", cv=3).fit(tensor, given, weight)
         probs = weighted.predict_proba(tensor).numpy()
         np.testing.assert_allclose(probs, ridge.predict_proba(X), atol=1e-6)
+    for ensemble in (True, False):
+        texts = np.array(list("abcdefghij"))[y]
+        named = CalibratedClassifier(lda, "ts", cv=3, ensemble=ensemble).fit(tensor, texts)
+        assert list(named.classes_) == list("abcdefghij")
+        assert (named.predict(tensor) == texts).mean() > 0.8
+        expected = plain if ensemble else pooled_plain
+        np.testing.assert_allclose(named.predict_proba(tensor), expected.predict_proba(X), atol=1e-6)
     assert isinstance(plain.predict(X), np.ndarray)
 """
 

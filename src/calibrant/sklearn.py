@@ -13,7 +13,7 @@ from functools import reduce
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from array_api_compat import is_array_api_obj
+from array_api_compat import is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -203,8 +203,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         classes = _classes(estimator, labels)
         self._check_class_count(len(classes))
         codes = _positions(labels, classes)
-        rows = _Rows(X, _as_kind_of(X, labels), codes, weight, fit_params)
-        reader = ScoreReader(self.response_method, classes)
+        own_labels, own_classes = labels, classes
+        if _dispatches(X) and not _is_numeric(labels) and not isinstance(estimator, FrozenEstimator):
+            own_labels, own_classes = codes, np.arange(len(classes))  # no tensor holds strings
+        rows = _Rows(X, _as_kind_of(X, own_labels), codes, weight, fit_params)
+        reader = ScoreReader(self.response_method, own_classes)
         if isinstance(estimator, FrozenEstimator):
             pairs = self._fit_frozen(estimator, rows, reader)
         else:
@@ -506,7 +509,7 @@ class ScoreReader:
     method : {"auto", "decision_function", "predict_log_proba", "predict_proba"}
         The method of the classifier that gives its scores.
     classes : array of shape (n_classes,)
-        The classes of the problem; one that the classifier does not know gets a low score.
+        The classes as the classifier is given them; one that it does not know gets a low score.
     votes : bool, default False
         Whether the probabilities are shares of votes, whose zeros are no certainty.
     scale : float, default 1
@@ -755,8 +758,17 @@ def _classes(estimator: Any, labels: NDArray[Any]) -> NDArray[Any]:
 
 def _as_kind_of(X: Any, values: NDArray[Any]) -> Array:
     """Values as an array of the kind of X, on its device, where scikit-learn dispatches by it."""
-    dispatches = get_config()["array_api_dispatch"] and is_array_api_obj(X)
-    return like(values, X) if dispatches and values.dtype.kind in "biuf" else values
+    return like(values, X) if _dispatches(X) and _is_numeric(values) else values
+
+
+def _dispatches(X: Any) -> bool:
+    """Whether scikit-learn computes by the library of X, and that is not NumPy."""
+    enabled = get_config()["array_api_dispatch"]
+    return enabled and is_array_api_obj(X) and not is_numpy_array(X)
+
+
+def _is_numeric(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "biuf"
 
 
 def _is_fitted(estimator: Any) -> bool:
