@@ -145,6 +145,8 @@ def test_platt_maximises_the_likelihood_of_his_targets():
     assert [platt.slope_, platt.intercept_] == pytest.approx(best.x, abs=1e-4)
     probs = platt.predict_proba(logits)[:, 1]
     assert np.allclose(probs, expit(platt.slope_ * score + platt.intercept_))
+    residual = probs - target  # no gradient is left
+    assert [residual @ score, residual.sum()] == pytest.approx([0.0, 0.0], abs=1e-7)
 
 
 @pytest.mark.filterwarnings("ignore:the labels look unrelated")  # the last ones are

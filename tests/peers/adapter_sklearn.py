@@ -12,10 +12,22 @@ import numpy as np
 import sklearn
 from array_api_compat import array_namespace, device, is_array_api_obj
 from sklearn.base import BaseEstimator
-from suite import Suite
+from peer_suite import Suite
 
 from calibrant.metrics import BinStats
 from calibrant.sklearn import CalibratedClassifier, CalibratedPair
+
+DEFAULT = "without an estimator calibrant takes a logistic regression, which has probabilities"
+WORDS = "folds that hold out one row are refused, too, in other words"
+TWO_CLASSES = (
+    "Platt's sigmoid is for two classes; of more, svs, vector and dirichlet calibrate all classes "
+    "together"
+)
+SCALE = (
+    "between its blocks isotonic regression is linear in the probability, not in the margin, and "
+    "1e-9 of the probability is added"
+)
+LABELS = "BinStats takes events, not labels: nothing has to be told about the positive class"
 
 
 def calibrated_classifier_cv(
@@ -89,9 +101,18 @@ def calibration_curve(
 
 SUITE = Suite(
     package="scikit-learn",
+    author="theirs",
     find=lambda: Path(sklearn.__file__).parent / "tests/test_calibration.py",
     replaced={
         "CalibratedClassifierCV": calibrated_classifier_cv,
         "calibration_curve": calibration_curve,
+    },
+    expected={
+        r"test_calibration_default_estimator": DEFAULT,
+        r"test_calibration_cv_nfold": WORDS,
+        r"test_calibration_multiclass\[.*-sigmoid\]": TWO_CLASSES,
+        r"test_calibration_less_classes\[.*\]": TWO_CLASSES,
+        r"test_calibration_ensemble_false\[isotonic-.*\]": SCALE,
+        r"test_calibration_curve_pos_label_error_str\[.*\]": LABELS,
     },
 )

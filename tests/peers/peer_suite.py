@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -26,21 +25,21 @@ class Suite:
     ----------
     package : str
         The package's name, as pip writes it.
+    author : {"theirs", "ours"}
+        Whose tests these are; ours where the package comes without its own.
     find : callable
         Gives the path of the test file.
-    replaced : mapping of str to Any
+    replaced : mapping of str to Any, optional
         Names in that file and what they are bound to.
     expected : mapping of str to str
         Patterns (regular expressions of whole test names) of tests that fail, and the reason.
-    options : tuple of str, optional
-        Further options of pytest.
     """
 
     package: str
+    author: Literal["theirs", "ours"]
     find: Callable[[], Path]
-    replaced: Mapping[str, Any]
+    replaced: Mapping[str, Any] = field(default_factory=dict)
     expected: Mapping[str, str] = field(default_factory=dict)
-    options: tuple[str, ...] = ()
 
     def run(self) -> Outcome:
         """Run the tests in this process.
@@ -57,15 +56,15 @@ class Suite:
                 str(path),
                 f"--rootdir={path.parent}",
                 "--config-file=/dev/null",
-                *("-p", "no:cacheprovider", "--import-mode=importlib", "-q", "--no-header"),
-                *("--disable-warnings", "--tb=short", "--show-capture=no"),
-                *self.options,
+                *("-p", "no:cacheprovider", "--import-mode=importlib"),
+                *("-q", "--no-header", "--no-summary", "--disable-warnings", "--tb=short"),
+                *(["--noconftest"] if self.author == "ours" else []),
             ],
             plugins=[plugin],
         )
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             raise RuntimeError(f"pytest could not run {path}: {code!r}")
-        return Outcome(self, version(self.package), plugin.results, plugin.left_out)
+        return Outcome(self, plugin.results, plugin.errors, plugin.left_out)
 
 
 @dataclass(frozen=True)
@@ -76,18 +75,18 @@ class Outcome:
     ----------
     suite : Suite
         The suite.
-    version : str
-        The version of its package.
     results : mapping of str to str
         The tests by name: "passed", "failed" or "skipped".
-    left_out : int
+    errors : mapping of str to str, optional
+        What those that failed said.
+    left_out : int, optional
         How many tests of the file use nothing that was replaced.
     """
 
     suite: Suite
-    version: str
     results: Mapping[str, str]
-    left_out: int
+    errors: Mapping[str, str] = field(default_factory=dict)
+    left_out: int = 0
 
     def count(self, result: str) -> int:
         """Count the tests with a result.
@@ -112,7 +111,7 @@ class Outcome:
         dict of str to int
             The number of failed tests of each reason.
         """
-        counts = {reason: 0 for reason in self.suite.expected.values()}
+        counts = dict.fromkeys(self.suite.expected.values(), 0)
         for name in self._failed():
             if (reason := self._reason(name)) is not None:
                 counts[reason] += 1
@@ -139,7 +138,7 @@ class Outcome:
             if not any(re.fullmatch(pattern, name) for name in self.results)
         ]
         return [
-            *(f"{name} failed" for name in sorted(failed)),
+            *(f"{name} failed: {self.errors.get(name, '')}" for name in sorted(failed)),
             *(f"{name} was expected to fail and passed" for name in sorted(passed)),
             *(f"no test is called {pattern}" for pattern in unknown),
         ]
@@ -158,11 +157,14 @@ class _Replacing:
     def __init__(self, replaced: Mapping[str, Any]) -> None:
         self.replaced = replaced
         self.results: dict[str, str] = {}
+        self.errors: dict[str, str] = {}
         self.left_out = 0
 
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Function]
     ) -> None:
+        if not self.replaced:
+            return
         kept = [item for item in items if not self.replaced.keys().isdisjoint(_names(item))]
         self.left_out = len(items) - len(kept)
         for module in {item.module for item in kept}:
@@ -177,6 +179,8 @@ class _Replacing:
         name = report.nodeid.rpartition("::")[2]
         if report.when == "call" or not report.passed:  # or an error in a fixture
             self.results[name] = report.outcome
+        if report.failed:
+            self.errors[name] = report.longreprtext
 
 
 def _names(item: pytest.Function) -> set[str]:
