@@ -197,18 +197,19 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         X, y = indexable(X, y)
         labels = to_numpy(column_or_1d(y, warn=True))
         estimator = self._resolved_estimator()
+        frozen = isinstance(estimator, FrozenEstimator)
         weight = _checked_weight(sample_weight, len(labels))
         own_weight = None if weight is None else _as_kind_of(X, weight)
         fit_params, split_params = self._route(estimator, own_weight, fit_params)
         classes = _classes(estimator, labels)
         self._check_class_count(len(classes))
         codes = _positions(labels, classes)
-        own_labels, own_classes = labels, classes
-        if _dispatches(X) and not _is_numeric(labels) and not isinstance(estimator, FrozenEstimator):
-            own_labels, own_classes = codes, np.arange(len(classes))  # no tensor holds strings
-        rows = _Rows(X, _as_kind_of(X, own_labels), codes, weight, fit_params)
+        by_code = not _is_numeric(labels) and _dispatches(X)  # no tensor holds texts
+        own_labels = _as_kind_of(X, codes if by_code else labels)
+        rows = _Rows(X, own_labels, codes, weight, fit_params)
+        own_classes = np.arange(len(classes)) if by_code and not frozen else classes
         reader = ScoreReader(self.response_method, own_classes)
-        if isinstance(estimator, FrozenEstimator):
+        if frozen:
             pairs = self._fit_frozen(estimator, rows, reader)
         else:
             if _is_fitted(estimator):

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
-from peer_sources import from_sdist
-from peer_suite import Suite
 
 from calibrant import metrics
 from calibrant.metrics._notions import Outcomes
 from calibrant.metrics.cumulative import cumulative_differences, ks_p_value, kuiper_p_value
+from peer_sources import from_sdist
+from peer_suite import Suite
 
 KUIPER = (
     "MAPIE leaves the 0 before the first row out of the range; Arrieta-Ibarra et al. (JMLR 2022) "

@@ -12,10 +12,10 @@ import numpy as np
 import sklearn
 from array_api_compat import array_namespace, device, is_array_api_obj
 from sklearn.base import BaseEstimator
-from peer_suite import Suite
 
 from calibrant.metrics import BinStats
 from calibrant.sklearn import CalibratedClassifier, CalibratedPair
+from peer_suite import Suite
 
 DEFAULT = "without an estimator calibrant takes a logistic regression, which has probabilities"
 WORDS = "folds that hold out one row are refused, too, in other words"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import sklearn
+
 from adapter_sklearn import SUITE
 from peer_suite import Outcome, Suite
 

@@ -1,7 +1,6 @@
 """torchmetrics' calibration errors and ours: the same numbers.
 
-Its source distribution comes without its tests, so these are ours, over the cases of its suite:
-two classes and more, probabilities and logits, several norms and numbers of bins, labels to leave
+Its source distribution comes without its tests, so these are ours: two classes and more, probabilities and logits, several norms and numbers of bins, labels to leave
 out, extra dimensions, low precision, and a metric that is fed in batches.
 """
 
