@@ -1,7 +1,8 @@
 """torchmetrics' calibration errors and ours: the same numbers.
 
-Its source distribution comes without its tests, so these are ours: two classes and more, probabilities and logits, several norms and numbers of bins, labels to leave
-out, extra dimensions, low precision, and a metric that is fed in batches.
+Its source distribution comes without its tests, so these are ours: two classes and more,
+probabilities and logits, several norms and numbers of bins, labels to leave out, extra dimensions,
+low precision, and a metric that is fed in batches.
 """
 
 from __future__ import annotations
