@@ -536,8 +536,8 @@ def test_methods_are_the_registry() -> None:
         assert entry["summary"]
     text = succeed("methods")
     assert all(cls.__name__ in text for cls in REGISTRY.values())
-    assert "PlattScaling (two classes only)" in text
-    assert text.count("(two classes only)") == 2
+    assert "BetaCalibration (two classes only)" in text
+    assert text.count("(two classes only)") == 1
 
 
 # --- how it ends ------------------------------------------------------------------------------
@@ -622,7 +622,7 @@ def test_compare_shows_methods_side_by_side(folder: Path) -> None:
 def test_compare_takes_all_methods_that_fit_the_number_of_classes(folder: Path) -> None:
     text = succeed("compare", "val.npz", "val.npz")
     names = [line.split()[0] for line in text.splitlines() if re.search(r"\d\.\d", line)]
-    assert set(names) == set(REGISTRY) - {"platt", "beta"}
+    assert set(names) == set(REGISTRY) - {"beta"}
     assert max(map(len, text.splitlines())) <= 80
 
 
