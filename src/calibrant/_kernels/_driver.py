@@ -1,0 +1,148 @@
+"""CUDA sources to functions: compiled when first needed by NVRTC, launched by the driver.
+
+Both are libraries that come with every CUDA build of PyTorch and its driver; their C interfaces
+are called directly, so that no compiler and no other package is needed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from glob import glob
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+FOLDER = Path(__file__).parent
+
+
+class KernelError(RuntimeError):
+    """A library that is not there, or a call of it that failed."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A function on a device."""
+
+    handle: ctypes.c_void_p
+    threads: int
+    resident_blocks: int  # that the device can run at once
+
+    def launch(self, blocks: int, arguments: Sequence[Any]) -> None:
+        """Start it on the current stream, with arguments that are objects of ctypes."""
+        _enter_context()
+        pointers = [ctypes.cast(ctypes.byref(one), ctypes.c_void_p) for one in arguments]
+        packed = (ctypes.c_void_p * len(pointers))(*pointers)
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        grid, block = (min(blocks, self.resident_blocks), 1, 1), (self.threads, 1, 1)
+        _check(_driver().cuLaunchKernel(self.handle, *grid, *block, 0, stream, packed, None))
+
+
+@cache
+def kernel(name: str, constants: tuple[tuple[str, int | str], ...], device: int) -> Kernel | None:
+    """The function of ``name.cu`` for these constants on this device; None where there is none."""
+    try:
+        with torch.cuda.device(device):
+            return _loaded(name, dict(constants))
+    except KernelError:
+        if os.environ.get("CALIBRANT_KERNELS") == "required":
+            raise
+        return None
+
+
+def source_of(name: str, constants: dict[str, int | str], device: str) -> str:
+    """What is compiled: constants, the device's instructions, rows, the kernel."""
+    defines = "".join(f"#define {key} {value}\n" for key, value in constants.items())
+    files = (FOLDER / "rows.cuh", FOLDER / f"{name}.cu")
+    return "\n".join([defines, device, *(file.read_text() for file in files)])
+
+
+def _loaded(name: str, constants: dict[str, int | str]) -> Kernel:
+    _enter_context()
+    code = _compiled(source_of(name, constants, (FOLDER / "device.cuh").read_text()))
+    driver, module, handle = _driver(), ctypes.c_void_p(), ctypes.c_void_p()
+    _check(driver.cuModuleLoadData(ctypes.byref(module), code))
+    _check(driver.cuModuleGetFunction(ctypes.byref(handle), module, name.encode()))
+    threads, per_processor = int(constants["THREADS"]), ctypes.c_int()
+    query = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
+    _check(query(ctypes.byref(per_processor), handle, threads, ctypes.c_size_t(0)))
+    processors = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+    return Kernel(handle, threads, max(1, per_processor.value) * processors)
+
+
+def _enter_context() -> None:
+    """Makes PyTorch's context that of this thread, which may not have asked for anything yet."""
+    _check(_driver().cuCtxSetCurrent(_context(torch.cuda.current_device())))
+
+
+@cache
+def _context(device: int) -> ctypes.c_void_p:
+    torch.cuda.init()
+    context = ctypes.c_void_p()
+    _check(_driver().cuInit(0))
+    _check(_driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+    return context
+
+
+def _compiled(source: str) -> bytes:
+    """Machine code of the current device."""
+    nvrtc, program = _nvrtc(), ctypes.c_void_p()
+    major, minor = torch.cuda.get_device_capability()
+    flags = [f"--gpu-architecture=sm_{major}{minor}", "--std=c++17"]
+    options = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
+    text = source.encode()
+    _check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"calibrant.cu", 0, None, None))
+    try:
+        if nvrtc.nvrtcCompileProgram(program, len(flags), options):
+            raise KernelError(_text(program, "ProgramLog").decode())
+        return _text(program, "CUBIN")
+    finally:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _text(program: ctypes.c_void_p, what: str) -> bytes:
+    nvrtc, size = _nvrtc(), ctypes.c_size_t()
+    _check(getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+    buffer = ctypes.create_string_buffer(size.value)
+    _check(getattr(nvrtc, f"nvrtcGet{what}")(program, buffer))
+    return buffer.raw
+
+
+def _check(status: int) -> None:
+    if status:
+        raise KernelError(f"a call of CUDA failed with status {status}")
+
+
+@cache
+def _driver() -> ctypes.CDLL:
+    return _library(["nvcuda.dll"] if sys.platform == "win32" else ["libcuda.so.1"])
+
+
+@cache
+def _nvrtc() -> ctypes.CDLL:
+    major = str(torch.version.cuda).split(".")[0]
+    name = f"nvrtc64_{major}0_0.dll" if sys.platform == "win32" else f"libnvrtc.so.{major}"
+    return _library([name, *_beside_torch(name)])
+
+
+def _beside_torch(name: str) -> list[str]:
+    """Where the wheels of PyTorch and of NVIDIA have a library."""
+    spec = find_spec("nvidia")
+    roots = [Path(torch.__file__).parent / "lib"]
+    roots += [Path(root) for root in (spec.submodule_search_locations or ())] if spec else []
+    return [path for root in roots for path in glob(f"{root}/**/{name}", recursive=True)]
+
+
+def _library(names: Sequence[str]) -> ctypes.CDLL:
+    for name in names:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise KernelError(f"no library {names[0]}")
