@@ -7,6 +7,7 @@ they are used, by ``check_peaks``: a NaN or +inf anywhere in a row shows in that
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import reduce
 from typing import Any, get_args
@@ -136,6 +137,18 @@ def place_of(reference: Array) -> dict[str, Any]:
 def on_host(array: Array) -> bool:
     """Whether the array lies in main memory, so that NumPy on threads is the fast way."""
     return is_numpy_array(array) or (is_torch_array(array) and array.device.type == "cpu")
+
+
+def has_kernels(array: Array) -> bool:
+    """Whether it is a tensor on a GPU of NVIDIA's, for which ``_kernels`` may be used.
+
+    The variable ``CALIBRANT_KERNELS=0`` of the environment turns them off.
+    """
+    if not is_torch_array(array) or array.device.type != "cuda":
+        return False
+    import torch
+
+    return torch.version.cuda is not None and os.environ.get("CALIBRANT_KERNELS") != "0"
 
 
 def row_tiles(array: Array, elements: int = TILE_ELEMENTS) -> list[slice]:

@@ -6,6 +6,7 @@ temperature family is fitted from it alone; profiles of parts are joined by conc
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ from calibrant._arrays import (
     check_label_logits,
     check_peaks,
     check_probabilities,
+    has_kernels,
     on_host,
     row_max,
     row_tiles,
@@ -35,7 +37,10 @@ from calibrant._arrays import (
     without_ignored,
 )
 from calibrant._partition import (
+    DEEPEST_GAP,
+    GRID,
     NODES,
+    NODES_PER_OCTAVE,
     GapRows,
     NodeRows,
     Psi,
@@ -55,13 +60,40 @@ DEFAULT_TOP_K = 10
 
 
 @dataclass(frozen=True)
+class _DeviceRows:
+    """A summary that a GPU has made: it comes to main memory when it is first read."""
+
+    parts: tuple[Array, ...]  # the fields of NodeRows
+
+    def fetched(self) -> NodeRows:
+        return NodeRows(*(to_numpy(part) for part in self.parts))
+
+
+def _fetched(rows: GapRows | NodeRows | _DeviceRows) -> GapRows | NodeRows:
+    return rows.fetched() if isinstance(rows, _DeviceRows) else rows
+
+
+def _joined(
+    parts: list[GapRows | NodeRows | _DeviceRows],
+) -> GapRows | NodeRows | _DeviceRows:
+    """The rows of all parts; a single one stays where it lies."""
+    return parts[0] if len(parts) == 1 else joined([_fetched(part) for part in parts])
+
+
+@dataclass(frozen=True)
 class _Block:
     """The summary of consecutive rows."""
 
-    rows: GapRows | NodeRows
+    rows: GapRows | NodeRows | _DeviceRows
     peak: NDArray[np.float64]  # the largest logit
     label_gap: NDArray[np.float32]  # (z_y - peak) / scale
     weight: NDArray[np.float64]
+
+
+class _HostBlock(_Block):
+    """All of it in main memory: what is read."""
+
+    rows: GapRows | NodeRows
 
 
 class TemperatureProfile:
@@ -301,7 +333,7 @@ class TemperatureProfile:
             parts = builder.run(n_jobs, report)
         peak = np.concatenate([part.peak for part in parts])
         label_gap = np.concatenate([part.label_gap for part in parts])
-        block = _Block(joined([part.rows for part in parts]), peak, label_gap, weight)
+        block = _Block(_joined([part.rows for part in parts]), peak, label_gap, weight)
         self.n_classes, self.input = classes, input
         self._blocks.append(block)
         return self
@@ -371,7 +403,7 @@ class TemperatureProfile:
         result = type(self)(top_k=self.top_k, scale=self.scale)
         result.n_classes, result.input = self.n_classes, self.input
         result._blocks = [
-            _Block(
+            _HostBlock(
                 block.rows.take(index),
                 block.peak[index],
                 block.label_gap[index],
@@ -392,17 +424,19 @@ class TemperatureProfile:
         )
 
     @property
-    def _block(self) -> _Block:
+    def _block(self) -> _HostBlock:
         if not self._blocks:
             raise ValueError("the profile has no rows yet: call update first")
-        if len(self._blocks) > 1:
-            rows = joined([block.rows for block in self._blocks])
+        first = self._blocks[0]
+        if len(self._blocks) > 1 or not isinstance(first, _HostBlock):
+            rows = joined([_fetched(block.rows) for block in self._blocks])
             rest = [
                 np.concatenate([getattr(block, field.name) for block in self._blocks])
                 for field in fields(_Block)[1:]
             ]
-            self._blocks = [_Block(rows, *rest)]
-        return self._blocks[0]
+            first = _HostBlock(rows, *rest)
+            self._blocks = [first]
+        return first
 
     @property
     def weight(self) -> NDArray[np.float64]:
@@ -646,13 +680,13 @@ class TemperatureProfile:
             raise ValueError(f'input must be "logits" or "probs", got {result.input!r}')
         kind = {"nodes": NodeRows, "gaps": GapRows}[document["rows"]]
         rows = kind(*(arrays[f"rows.{field.name}"] for field in fields(kind)))
-        block = _Block(rows, arrays["peak"], arrays["label_gap"], arrays["weight"])
+        block = _HostBlock(rows, arrays["peak"], arrays["label_gap"], arrays["weight"])
         _check_block(block, result.n_classes, min(result.top_k, result.n_classes))
         result._blocks = [block]
         return result
 
 
-def _check_block(block: _Block, n_classes: Any, k: int) -> None:
+def _check_block(block: _HostBlock, n_classes: Any, k: int) -> None:
     """Refuse a summary whose parts cannot be those of so many classes."""
     count = len(block.peak)
     if isinstance(n_classes, bool) or not isinstance(n_classes, int) or n_classes < 2 or not count:
@@ -698,12 +732,19 @@ class _Builder:
         self.local = threading.local()
 
     def run(self, n_jobs: int | None, report: Report) -> list[_Part]:
-        tiles = row_tiles(self.scores, TILE_ELEMENTS if self.host else DEVICE_TILE_ELEMENTS)
+        tiles = row_tiles(self.scores, self._tile_elements())
         workers = min(_threads(n_jobs), len(tiles)) if self.host else 1
         if workers == 1:
             return self._collect(map(self.tile, tiles), tiles, report)
         with ThreadPoolExecutor(workers) as pool:
             return self._collect(pool.map(self.tile, tiles), tiles, report)
+
+    def _tile_elements(self) -> int:
+        if self.host:
+            return TILE_ELEMENTS
+        if self.kind == "logits" and self._has_kernel(self.scores):
+            return math.prod(self.scores.shape)  # it needs no memory but the summary's
+        return DEVICE_TILE_ELEMENTS
 
     @staticmethod
     def _collect(parts: Iterable[_Part], tiles: list[slice], report: Report) -> list[_Part]:
@@ -715,6 +756,10 @@ class _Builder:
 
     def tile(self, rows: slice) -> _Part:
         tile = self.scores[rows]
+        if self.kind == "logits" and self._has_kernel(tile):
+            part = self._by_kernel(tile, rows)
+            if part is not None:
+                return part
         tile = as_working_float(to_numpy(tile) if self.host else tile)
         if self.kind == "probs":
             check_probabilities(tile, first_row=rows.start)
@@ -726,6 +771,27 @@ class _Builder:
         label_gap = self._label_gap(gaps, rows)
         summary = self._gap_rows(gaps) if self.exact else self._node_rows(gaps, xp)
         return _Part(summary, to_numpy(peak[:, 0]).astype(np.float64), label_gap)
+
+    def _has_kernel(self, tile: Array) -> bool:
+        return not self.exact and has_kernels(tile) and not tile.requires_grad
+
+    def _by_kernel(self, tile: Array, rows: slice) -> _Part | None:
+        """The part of a tile of logits by one kernel; None where there is none for it."""
+        from calibrant._kernels import Grid, profile_of
+
+        first = tuple(float(b) for b in GRID[:NODES_PER_OCTAVE].astype(np.float32))
+        labels = array_namespace(tile).asarray(self.labels[rows], device=tile.device)
+        answer = profile_of(tile, labels, self.k, self.scale, Grid(NODES, first, DEEPEST_GAP))
+        if answer is None:
+            return None
+        summary, refused = answer
+        if refused is not None:
+            row = as_working_float(tile[refused : refused + 1])
+            check_peaks(row, row_max(row), rows.start + refused)
+        label_gap = to_numpy(summary.label_gap)
+        check_label_logits(label_gap, self.labels[rows], rows.start, self.kind)
+        parts = (summary.nodes, summary.top, summary.finite, summary.ties, summary.mean)
+        return _Part(_DeviceRows(parts), to_numpy(summary.peak).astype(np.float64), label_gap)
 
     def _label_gap(self, gaps: Array, rows: slice) -> NDArray[np.float32]:
         labels = self.labels[rows]

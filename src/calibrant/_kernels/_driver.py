@@ -7,18 +7,19 @@ are called directly, so that no compiler and no other package is needed.
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from glob import glob
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
+P = ParamSpec("P")
+T = TypeVar("T")
 FOLDER = Path(__file__).parent
 
 
@@ -44,16 +45,29 @@ class Kernel:
         _check(_driver().cuLaunchKernel(self.handle, *grid, *block, 0, stream, packed, None))
 
 
-@cache
-def kernel(name: str, constants: tuple[tuple[str, int | str], ...], device: int) -> Kernel | None:
-    """The function of ``name.cu`` for these constants on this device; None where there is none."""
+def kernel(name: str, constants: dict[str, int | str]) -> Kernel | None:
+    """The function of ``name.cu`` for these constants on the current device.
+
+    None where there is no library to compile it with, or none for this device.
+    """
     try:
-        with torch.cuda.device(device):
-            return _loaded(name, dict(constants))
+        return _loaded(name, constants)
     except KernelError:
-        if os.environ.get("CALIBRANT_KERNELS") == "required":
-            raise
         return None
+
+
+def per_device(make: Callable[P, T]) -> Callable[P, T]:
+    """Call a function once for each device and arguments that can be hashed."""
+
+    @cache
+    def made(device: int, *args: P.args, **kwargs: P.kwargs) -> T:
+        return make(*args, **kwargs)
+
+    @wraps(make)
+    def found(*args: P.args, **kwargs: P.kwargs) -> T:
+        return made(torch.cuda.current_device(), *args, **kwargs)  # type: ignore[arg-type]
+
+    return found
 
 
 def source_of(name: str, constants: dict[str, int | str], device: str) -> str:
@@ -83,7 +97,7 @@ def _enter_context() -> None:
 
 @cache
 def _context(device: int) -> ctypes.c_void_p:
-    torch.cuda.init()
+    torch.cuda.init()  # type: ignore[no-untyped-call]
     context = ctypes.c_void_p()
     _check(_driver().cuInit(0))
     _check(_driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), device))

@@ -60,6 +60,14 @@ def layout_of(classes: int, itemsize: int, copies: int = 1) -> Layout:
     return Layout(classes, threads, 32, warps, chunks, vec, slots, False, 16, resident)
 
 
+def profile_layout(classes: int) -> Layout:
+    """One warp per row, however long: the work on a value is so much that none need be shared."""
+    vec = next(size for size in (4, 2, 1) if classes % size == 0)
+    chunks = -(-classes // (32 * SLOTS))
+    slots = -(-classes // (32 * chunks * vec)) * vec
+    return Layout(classes, 256, 32, 1, chunks, vec, slots, False, 16, 3)
+
+
 def _power_of_two(number: int) -> int:
     """The smallest power of two that is not below the number."""
     return 1 << (number - 1).bit_length()

@@ -7,15 +7,17 @@ Network = list[tuple[int, int]]
 
 def sorting_network(length: int) -> Network:
     """Pairs (i, j), i < j, whose larger value goes to i: Batcher's merge sort, largest first."""
-    pairs = []
+    pairs: Network = []
     block = 1
     while block < length:
         stride = block
         while stride >= 1:
             for first in range(stride % block, length - stride, 2 * stride):
-                for i in range(first, min(first + stride, length - stride)):
-                    if i // (2 * block) == (i + stride) // (2 * block):
-                        pairs.append((i, i + stride))
+                pairs += [
+                    (i, i + stride)
+                    for i in range(first, min(first + stride, length - stride))
+                    if i // (2 * block) == (i + stride) // (2 * block)
+                ]
             stride //= 2
         block *= 2
     return pairs

@@ -35,16 +35,24 @@ from calibrant._arrays import (
 )
 from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
+from calibrant._fused import Output, fused
 from calibrant._ops import Ops
 from calibrant._rows import log_odds
 from calibrant._threads import available_cores, one_blas_thread
 from calibrant._types import Array, Floats, InputKind, Labels
 from calibrant.calibrators._best_temperature import scaled_profile
-from calibrant.formulas import Formula, LogitMap, TemperatureFormula
+from calibrant.formulas import (
+    Confidence,
+    Formula,
+    LogitMap,
+    TemperatureFormula,
+    confidence_of,
+)
 from calibrant.profile import TemperatureProfile
 
 Fitted = tuple[Formula, FitInfo]  # what a method's fit gives
 TileFunction = Callable[[Array, Ops], Array]
+TileFunctions = Callable[[Array, Ops], tuple[Array, ...]]
 
 
 class Calibrator(BaseEstimator, ABC):
@@ -164,7 +172,7 @@ class Calibrator(BaseEstimator, ABC):
             Where scores are NaN, +inf or, with ``input="probs"``, no distribution, or where the
             number of classes is not that of the fit.
         """
-        return self._map_rows(logits, self._formula().probabilities)
+        return self._mapped(logits, self._formula().probabilities, "probabilities")
 
     @final
     def predict_log_proba(self, logits: Any) -> Array:
@@ -180,7 +188,46 @@ class Calibrator(BaseEstimator, ABC):
         array of shape (rows, classes)
             The logarithms, finite where a probability is too small for its own float.
         """
-        return self._map_rows(logits, self._formula().log_probabilities)
+        return self._mapped(logits, self._formula().log_probabilities, "log_probabilities")
+
+    @final
+    def predict_confidence(self, logits: Any) -> Confidence:
+        """Compute the predicted class of each row and its calibrated probability alone.
+
+        Nothing of the size of the scores is written: where the other probabilities are not needed,
+        this takes half the memory traffic of ``predict_proba`` and none of its memory.
+
+        Parameters
+        ----------
+        logits : array of shape (rows, classes), or (rows,) for two classes
+            Scores of the kind that ``input`` names.
+
+        Returns
+        -------
+        label : array of shape (rows,)
+            The class, as ``predict`` gives it.
+        probability : array of shape (rows,)
+            Its entry in ``predict_proba``: the largest probability of the row.
+        temperature : array of shape (rows,), or None
+            The row's temperature, for methods that divide logits by one.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> ts = calibrant.TS().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
+        >>> label, probability, temperature = ts.predict_confidence([[0.0, 9.0], [2.0, 0.0]])
+        >>> label, probability.round(3), temperature.round(2)
+        (array([1, 0]), array([0.674, 0.54 ]), array([12.37, 12.37]))
+        """
+        formula = self._formula()
+
+        def confidence(tile: Array, ops: Ops) -> tuple[Array, ...]:
+            found = confidence_of(formula, tile, ops, formula.keeps_arg_max)
+            return tuple(part for part in found if part is not None)
+
+        label, probability, *temperature = self._map_rows(logits, confidence, "confidence")
+        has_temperature = isinstance(formula, TemperatureFormula)
+        return Confidence(label, probability, temperature[0] if has_temperature else None)
 
     @final
     def predict(self, logits: Any) -> Array:
@@ -203,7 +250,7 @@ class Calibrator(BaseEstimator, ABC):
             values = tile if formula.keeps_arg_max else formula.probabilities(tile, ops)
             return ops.arg_max(values)[:, 0]
 
-        return self._map_rows(logits, arg_max, per_row=True)
+        return self._mapped(logits, arg_max)
 
     @available_if(lambda self: issubclass(self._formula_type(), TemperatureFormula))  # type: ignore[untyped-decorator]
     def temperature(self, logits: Any) -> Array:
@@ -220,7 +267,7 @@ class Calibrator(BaseEstimator, ABC):
             The temperatures.
         """
         formula = cast("TemperatureFormula", self._formula())
-        return self._map_rows(logits, formula.row_temperatures, per_row=True)
+        return self._mapped(logits, formula.row_temperatures)
 
     @available_if(lambda self: issubclass(self._formula_type(), LogitMap))  # type: ignore[untyped-decorator]
     def transform(self, logits: Any) -> Array:
@@ -236,7 +283,7 @@ class Calibrator(BaseEstimator, ABC):
         array of shape (rows, classes)
             The new logits; masked classes stay -inf.
         """
-        return self._map_rows(logits, cast("LogitMap", self._formula()).scores)
+        return self._mapped(logits, cast("LogitMap", self._formula()).scores)
 
     @final
     def _formula_type(self) -> type[Formula]:
@@ -249,44 +296,64 @@ class Calibrator(BaseEstimator, ABC):
         return self.formula_
 
     @final
-    def _map_rows(self, scores: Any, function: TileFunction, per_row: bool = False) -> Array:
+    def _mapped(self, scores: Any, function: TileFunction, output: Output | None = None) -> Array:
+        """Apply a function of logits that gives one array."""
+        return self._map_rows(scores, lambda tile, ops: (function(tile, ops),), output)[0]
+
+    @final
+    def _map_rows(
+        self, scores: Any, function: TileFunctions, output: Output | None = None
+    ) -> tuple[Array, ...]:
         """Apply a function of logits tile by tile: on threads in main memory, else on the device.
 
-        ``per_row``: it gives one number per row, not one per class.
+        ``output`` says which output of the formula it computes, for which there may be a kernel.
         """
         formula = self._formula()
         scores = as_scores(scores, self.input_)
-        rows, classes = scores.shape
-        formula.check_classes(classes)
-        if not (formula.host_only or on_host(scores)):
-            ops = ops_of(scores)
-            tiles = row_tiles(scores, DEVICE_TILE_ELEMENTS)
-            parts = [
-                function(as_logits(scores[tile], self.input_, tile.start), ops) for tile in tiles
-            ]
-            return array_namespace(scores).concat(parts, axis=0)
+        formula.check_classes(scores.shape[1])
+        if formula.host_only or on_host(scores):
+            return self._map_rows_on_host(scores, function)
+        if output is not None and self.input_ == "logits":
+            answer = fused(formula, scores, output)
+            if answer is not None:
+                results, refused = answer
+                if refused is not None:
+                    as_logits(scores[refused : refused + 1], "logits", refused)
+                return results
+        ops = ops_of(scores)
+        parts = []
+        for tile in row_tiles(scores, DEVICE_TILE_ELEMENTS):
+            logits = as_logits(scores[tile], self.input_, tile.start)
+            answer = None if output is None else fused(formula, logits, output)
+            parts.append(function(logits, ops) if answer is None else answer[0])
+        xp = array_namespace(scores)
+        return tuple(xp.concat(list(part), axis=0) for part in zip(*parts, strict=True))
+
+    @final
+    def _map_rows_on_host(self, scores: Array, function: TileFunctions) -> tuple[Array, ...]:
         host = scores if is_numpy_array(scores) else to_numpy(scores)
         tiles = row_tiles(scores)
 
-        def computed(tile: slice) -> Array:
+        def computed(tile: slice) -> tuple[Array, ...]:
             logits = as_logits(host[tile], self.input_, tile.start)
             with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
                 return function(logits, NUMPY)
 
         # tiles run on threads, in which large matrix products must not start their own
-        with one_blas_thread(formula.large_product):
+        with one_blas_thread(self._formula().large_product):
             first = computed(tiles[0])
             if len(tiles) == 1:
-                return like(first, scores)
-            result = np.empty((rows,) if per_row else (rows, classes), first.dtype)
-            result[tiles[0]] = first
+                return tuple(like(part, scores) for part in first)
+            results = tuple(np.empty((len(host), *one.shape[1:]), one.dtype) for one in first)
 
-            def fill(tile: slice) -> None:
-                result[tile] = computed(tile)
+            def fill(tile: slice, parts: tuple[Array, ...]) -> None:
+                for result, part in zip(results, parts, strict=True):
+                    result[tile] = part
 
+            fill(tiles[0], first)
             with ThreadPoolExecutor(min(available_cores(), len(tiles) - 1)) as pool:
-                list(pool.map(fill, tiles[1:]))
-        return like(result, scores)
+                list(pool.map(lambda tile: fill(tile, computed(tile)), tiles[1:]))
+        return tuple(like(result, scores) for result in results)
 
 
 def check_is_calibrator(thing: object) -> None:

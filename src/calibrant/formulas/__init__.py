@@ -24,6 +24,7 @@ from calibrant.formulas.affine import (
 )
 from calibrant.formulas.chain import Chain
 from calibrant.formulas.columns import ClassSigmoids, ColumnMap
+from calibrant.formulas.confidence import Confidence, confidence_of
 from calibrant.formulas.increasing import IncreasingTable, QuadratureMap
 from calibrant.formulas.reading import LogEntropy, LogGaps, Margin, Reading, TopLogits
 from calibrant.formulas.temperature import (
@@ -44,6 +45,7 @@ __all__ = [
     "Chain",
     "ClassSigmoids",
     "ColumnMap",
+    "Confidence",
     "ConstantTemperature",
     "Curves",
     "ExponentialLink",
@@ -71,4 +73,5 @@ __all__ = [
     "TopLabelMap",
     "TopLogits",
     "TwoClassMap",
+    "confidence_of",
 ]

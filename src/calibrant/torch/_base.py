@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from calibrant._curves import Curves
+from calibrant._fused import Output, fused_by_tensors, plan_of
 from calibrant._parts import map_fields
 from calibrant._rows import log_odds
 from calibrant._types import InputKind
-from calibrant.formulas import Formula, TemperatureFormula
+from calibrant.formulas import Confidence, Formula, TemperatureFormula, confidence_of
 from calibrant.torch._ops import BufferName, ModuleCurves, TorchOps, buffer_name
 
 LARGE = 65_536  # elements from which on float32 is kept: another float would be cast on every call
@@ -51,6 +52,8 @@ class CalibratorModule(nn.Module):
         super().__init__()
         self.method, self.input = method, kind
         self._fewest, self._classes = formula.fewest_classes, formula.n_classes
+        self._keeps_arg_max = formula.keeps_arg_max
+        self._plan = plan_of(formula)
         self._formula = cast("Formula", map_fields(formula, self._kept))
 
     def forward(self, scores: Tensor) -> Tensor:
@@ -71,6 +74,9 @@ class CalibratorModule(nn.Module):
         ValueError
             Where the number of classes is not that of the fit.
         """
+        kernel = self._by_kernel(scores, "probabilities")
+        if kernel is not None:
+            return kernel[0]
         with _full_precision(scores):
             logits = self._logits(scores)
             return cast("Tensor", self._formula.probabilities(logits, self._ops))
@@ -89,9 +95,45 @@ class CalibratorModule(nn.Module):
             The logarithms in float32 or float64, finite where a probability is too small for its
             own float.
         """
+        kernel = self._by_kernel(scores, "log_probabilities")
+        if kernel is not None:
+            return kernel[0]
         with _full_precision(scores):
             logits = self._logits(scores)
             return cast("Tensor", self._formula.log_probabilities(logits, self._ops))
+
+    def confidence(self, scores: Tensor) -> Confidence:
+        """Compute the predicted class of each row and its probability alone.
+
+        Parameters
+        ----------
+        scores : Tensor of shape (.., classes)
+            What the calibrator was fitted on: logits or probabilities.
+
+        Returns
+        -------
+        label : Tensor of shape (..)
+            The class.
+        probability : Tensor of shape (..)
+            Its calibrated probability.
+        temperature : Tensor of shape (..), or None
+            The row's temperature, where the method has one.
+        """
+        kernel = self._by_kernel(scores, "confidence")
+        if kernel is not None:
+            label, probability, temperature = kernel
+            has_temperature = isinstance(self._formula, TemperatureFormula)
+            return Confidence(label, probability, temperature if has_temperature else None)
+        with _full_precision(scores):
+            logits = self._logits(scores)
+            return confidence_of(self._formula, logits, self._ops, self._keeps_arg_max)
+
+    def _by_kernel(self, scores: Tensor, output: Output) -> tuple[Tensor, ...] | None:
+        """The result of one fused kernel, where there is one for this method and this tensor."""
+        if self._plan is None or self.input != "logits" or torch.compiler.is_compiling():
+            return None
+        self._check_classes(scores.shape[-1])
+        return fused_by_tensors(self._plan, self._ops.fitted, scores, output)
 
     @property
     def _ops(self) -> TorchOps:
@@ -141,6 +183,13 @@ class CalibratorModule(nn.Module):
 
     def _store(self, path: str, values: NDArray[Any]) -> None:
         self.register_buffer(buffer_name(path), torch.from_numpy(np.array(values)))
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        if self._plan is not None:
+            ops = self._ops
+            numbers = [ops.fitted(path).cpu().numpy() for path in self._plan.numbers]
+            self._plan = self._plan if self._plan.fits(numbers) else None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move buffers, but leave their floats: a calibrator in float16 is another calibrator."""

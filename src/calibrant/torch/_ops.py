@@ -121,7 +121,7 @@ class TorchOps:
         return x @ kernel
 
     def constant(self, values: Any, like: Tensor) -> Tensor:
-        buffer = self._buffer(values.name)
+        buffer = self.fitted(values.name)
         return buffer if buffer.dtype == torch.bool else buffer.to(like.dtype)
 
     def full_like(self, x: Tensor, value: float) -> Tensor:
@@ -134,7 +134,7 @@ class TorchOps:
         return float(torch.finfo(x.dtype).eps)
 
     def look_up(self, x: Tensor, curves: Any) -> Tensor:
-        edges = self._buffer(f"{curves.name}.edges")
+        edges = self.fitted(f"{curves.name}.edges")
         if curves.count == 1:
             place = torch.searchsorted(edges[0], x.detach().contiguous(), right=curves.inclusive)
         else:
@@ -154,14 +154,15 @@ class TorchOps:
         return (place + start).reshape(columns.shape).movedim(0, -1)
 
     def _at(self, name: str, place: Tensor) -> Tensor:
-        return self._buffer(name).reshape(-1)[place]
+        return self.fitted(name).reshape(-1)[place]
 
     def interpolate(self, table: Tensor, position: Tensor) -> Tensor:
         cell = position.detach().long().clamp(max=table.shape[0] - 2)
         left, right = table[cell], table[cell + 1]
         return torch.minimum(left + (position - cell) * (right - left), right)
 
-    def _buffer(self, name: str) -> Tensor:
+    def fitted(self, name: str) -> Tensor:
+        """The buffer of a field, by its path."""
         buffer = self.buffers[buffer_name(name)]
         assert buffer is not None
         return buffer
