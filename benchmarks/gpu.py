@@ -184,15 +184,16 @@ def difference(calibrator: Calibrator, way: str, logits: torch.Tensor, result: A
 def check_hard_rows() -> float:
     """Every method and way at every layout of the kernels; returns the largest difference."""
     worst = 0.0
-    for classes in (2, 10, 33, 100, 128, 129, 1_000, 1_001, 3_000, 40_000):
+    for classes in (2, 10, 33, 100, 129, 1_000, 1_001, 3_000, 40_000):
         logits = hard_rows(classes)
+        half = torch.where(torch.isinf(logits), logits, logits.clamp(-6e4, 6e4)).half()
         for method in ("ts", "ets", "pts", "hts", "smart"):
             if method == "pts" and classes < 10:
                 continue
             calibrator = fitted(method, classes)
-            for way in (PROBA, MODULE, CONFIDENCE, "predict_log_proba"):
-                for rows in (logits, logits[3:], logits.half().clamp(-6e4, 6e4)):
-                    rows = torch.where(torch.isinf(logits[-len(rows) :]), -torch.inf, rows)
+            chosen = (PROBA, MODULE, CONFIDENCE, "predict_log_proba")
+            for way in chosen if method == "pts" else chosen[:3]:
+                for rows in (logits, logits[3:], half) if method == "pts" else (logits,):
                     result = call_of(calibrator, way)(rows)
                     error = difference(calibrator, way, rows, result)
                     worst = max(worst, error)
@@ -201,14 +202,19 @@ def check_hard_rows() -> float:
     for value in (np.nan, np.inf):
         rows = torch.zeros((9, 1_000), device="cuda")
         rows[4, 7] = value
-        try:
-            calibrator.predict_proba(rows[:, :1000].repeat(1, 40))
-        except ValueError as error:
-            assert "row 4, class 7" in str(error), error
-        else:
+        if refusal(calibrator, rows.repeat(1, 40)) != f"got {value} at row 4, class 7":
             print(f"WRONG: {value} was not refused")
             worst = np.inf
     return worst
+
+
+def refusal(calibrator: Calibrator, rows: torch.Tensor) -> str:
+    """What is said of rows that are not valid."""
+    try:
+        calibrator.predict_proba(rows)
+    except ValueError as error:
+        return str(error).split(", ", 1)[1]
+    return ""
 
 
 # --- timing ---------------------------------------------------------------------------------------
@@ -235,6 +241,12 @@ def milliseconds(job: Callable[[], object], batches: int = 9) -> float:
     return float(np.median(times))
 
 
+def copy_time(logits: torch.Tensor) -> float:
+    """The unit of all ratios."""
+    other = torch.empty_like(logits)
+    return milliseconds(lambda: other.copy_(logits))
+
+
 @contextmanager
 def without_kernels() -> Iterator[None]:
     """Plain operations in the place of kernels."""
@@ -249,9 +261,7 @@ def timed(shape: tuple[int, int, str], lines: list[Line], plain: bool) -> list[R
     """All lines of one shape."""
     rows, classes, dtype = shape
     logits, _ = overconfident(rows, classes, FLOATS[dtype])
-    other = torch.empty_like(logits)
-    copy = milliseconds(lambda: other.copy_(logits))
-    del other
+    copy = copy_time(logits)
     softmax = milliseconds(lambda: torch.softmax(logits, -1))
     results = [_result(shape, Line("softmax", "torch"), softmax, copy, None, None)]
     checked = min(rows, max(32, 2_000_000 // classes))
@@ -305,9 +315,7 @@ def met(result: Result) -> bool:
 def profiles() -> dict[str, float]:
     """The profile of 400,000 rows, what its first reading costs, and a fit of a million rows."""
     logits, labels = overconfident(*PROFILE_SHAPE)
-    other = torch.empty_like(logits)
-    copy = milliseconds(lambda: other.copy_(logits))
-    del other
+    copy = copy_time(logits)
     taken = milliseconds(lambda: TemperatureProfile.from_logits(logits, labels), 5)
     found = TemperatureProfile.from_logits(logits, labels)
     started = time.perf_counter()
@@ -406,10 +414,10 @@ def write_page(path: Path) -> None:
         )
     lines += [
         "",
-        f"The profile of 400,000 x 1,000 float32 logits takes {numbers['profile_copies']:.1f} copies "
-        f"({numbers['profile_plain_copies']:.0f} without the kernel) and comes to main memory when "
-        f"it is first read ({numbers['first_reading_s']:.2f} s). One million rows: profile "
-        f"{numbers['million_profile_s']:.2f} s, first reading "
+        f"The profile of 400,000 x 1,000 float32 logits takes {numbers['profile_copies']:.1f} "
+        f"copies ({numbers['profile_plain_copies']:.0f} without the kernel) and comes to main "
+        f"memory when it is first read ({numbers['first_reading_s']:.2f} s). One million rows: "
+        f"profile {numbers['million_profile_s']:.2f} s, first reading "
         f"{numbers['million_first_reading_s']:.2f} s, default PTS fit on {facts['cores']} cores "
         f"{numbers['million_pts_fit_s']:.1f} s.",
         "",

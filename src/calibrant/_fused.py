@@ -46,10 +46,8 @@ MOST_WEIGHTS = 5_000  # of all networks together: they lie in 48 kB of shared me
 # --- computing ----------------------------------------------------------------------------------
 
 
-def fused(
-    formula: Formula, logits: Array, output: Output
-) -> tuple[tuple[Tensor, ...], int | None] | None:
-    """Compute a formula's output for rows of logits, and find the first row that is none.
+def fused(formula: Formula, logits: Array, output: Output) -> tuple[Tensor, ...] | None:
+    """Compute a formula's output for rows of logits.
 
     Parameters
     ----------
@@ -62,10 +60,9 @@ def fused(
 
     Returns
     -------
-    tuple, or None
-        The results as float32 tensors: (values,), or (labels, probabilities, temperatures); and
-        the first row with NaN or inf or nothing finite, if there is one. None where there is no
-        kernel for it.
+    tuple of tensors, or None
+        (values,), or (labels, probabilities, temperatures), in float32. None where there is no
+        kernel for it, or a row holds NaN or inf or nothing finite.
     """
     if not has_kernels(logits) or type(formula) not in _PLANS:
         return None
@@ -94,7 +91,7 @@ def fused_by_tensors(
     answer = calibrate(plan, numbers, logits.reshape(-1, logits.shape[-1]), output, refuse=False)
     if answer is None:
         return None
-    return tuple(one.reshape(*logits.shape[:-1], *one.shape[1:]) for one in answer[0])
+    return tuple(one.reshape(*logits.shape[:-1], *one.shape[1:]) for one in answer)
 
 
 def can_compute(plan: Plan, logits: Tensor, output: Output) -> bool:

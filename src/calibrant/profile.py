@@ -6,7 +6,6 @@ temperature family is fitted from it alone; profiles of parts are joined by conc
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -732,19 +731,17 @@ class _Builder:
         self.local = threading.local()
 
     def run(self, n_jobs: int | None, report: Report) -> list[_Part]:
-        tiles = row_tiles(self.scores, self._tile_elements())
+        whole = slice(0, self.scores.shape[0])
+        part = self._by_kernel(self.scores, whole) if self.kind == "logits" else None
+        if part is not None:
+            report(whole.stop, whole.stop)
+            return [part]
+        tiles = row_tiles(self.scores, TILE_ELEMENTS if self.host else DEVICE_TILE_ELEMENTS)
         workers = min(_threads(n_jobs), len(tiles)) if self.host else 1
         if workers == 1:
             return self._collect(map(self.tile, tiles), tiles, report)
         with ThreadPoolExecutor(workers) as pool:
             return self._collect(pool.map(self.tile, tiles), tiles, report)
-
-    def _tile_elements(self) -> int:
-        if self.host:
-            return TILE_ELEMENTS
-        if self.kind == "logits" and self._has_kernel(self.scores):
-            return math.prod(self.scores.shape)  # it needs no memory but the summary's
-        return DEVICE_TILE_ELEMENTS
 
     @staticmethod
     def _collect(parts: Iterable[_Part], tiles: list[slice], report: Report) -> list[_Part]:
@@ -756,14 +753,13 @@ class _Builder:
 
     def tile(self, rows: slice) -> _Part:
         tile = self.scores[rows]
-        if self.kind == "logits" and self._has_kernel(tile):
-            part = self._by_kernel(tile, rows)
-            if part is not None:
-                return part
         tile = as_working_float(to_numpy(tile) if self.host else tile)
         if self.kind == "probs":
             check_probabilities(tile, first_row=rows.start)
             tile = log_odds(tile, ops_of(tile))
+            part = self._by_kernel(tile, rows)
+            if part is not None:
+                return part
         xp = array_namespace(tile)
         peak = row_max(tile)[:, None]
         check_peaks(tile, peak[:, 0], rows.start)
@@ -772,22 +768,17 @@ class _Builder:
         summary = self._gap_rows(gaps) if self.exact else self._node_rows(gaps, xp)
         return _Part(summary, to_numpy(peak[:, 0]).astype(np.float64), label_gap)
 
-    def _has_kernel(self, tile: Array) -> bool:
-        return not self.exact and has_kernels(tile) and not tile.requires_grad
-
     def _by_kernel(self, tile: Array, rows: slice) -> _Part | None:
-        """The part of a tile of logits by one kernel; None where there is none for it."""
+        """The part of rows of logits by one kernel; None where there is none for them."""
+        if self.exact or not has_kernels(tile):
+            return None
         from calibrant._kernels import Grid, profile_of
 
         first = tuple(float(b) for b in GRID[:NODES_PER_OCTAVE].astype(np.float32))
         labels = array_namespace(tile).asarray(self.labels[rows], device=tile.device)
-        answer = profile_of(tile, labels, self.k, self.scale, Grid(NODES, first, DEEPEST_GAP))
-        if answer is None:
+        summary = profile_of(tile, labels, self.k, self.scale, Grid(NODES, first, DEEPEST_GAP))
+        if summary is None:
             return None
-        summary, refused = answer
-        if refused is not None:
-            row = as_working_float(tile[refused : refused + 1])
-            check_peaks(row, row_max(row), rows.start + refused)
         label_gap = to_numpy(summary.label_gap)
         check_label_logits(label_gap, self.labels[rows], rows.start, self.kind)
         parts = (summary.nodes, summary.top, summary.finite, summary.ties, summary.mean)

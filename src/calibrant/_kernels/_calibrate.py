@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._kernels._driver import Kernel, kernel, per_device
+from calibrant._kernels._driver import Flag, Kernel, kernel, per_device
 from calibrant._kernels._layout import Layout, layout_of
 from calibrant._kernels._networks import as_source, merging_network, sorting_network
 
@@ -23,7 +23,6 @@ INPUTS = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 OUTPUTS = {"probabilities": 0, "log_probabilities": 1, "confidence": 2}
 CONSTANT, NETWORK, MIXTURE = 0, 1, 2  # FORMULA of the source
 MOST_NUMBERS = 16  # pointers that a kernel takes
-NO_ROW = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -89,12 +88,12 @@ class _Fitted(ctypes.Structure):
 
 def calibrate(
     plan: Plan, numbers: Sequence[Tensor], logits: Tensor, output: Output, refuse: bool
-) -> tuple[tuple[Tensor, ...], int | None] | None:
-    """The results of rows (rows, classes), and the first row that is no row of logits.
+) -> tuple[Tensor, ...] | None:
+    """The results of rows (rows, classes); None where there is no kernel for them.
 
-    ``numbers`` are the formula's, in float64 on the same device. Only where ``refuse`` is True
-    are rows looked for that hold NaN or inf or nothing finite: the host waits for the answer.
-    None where there is no compiler.
+    ``numbers`` are the formula's, in float64 on the same device. Where ``refuse`` is True, the host
+    waits for the device, and the answer is None also where a row holds NaN or inf or nothing
+    finite; else such a row gives NaN.
     """
     with torch.cuda.device(logits.device):
         logits = in_one_piece(logits)
@@ -103,18 +102,15 @@ def calibrate(
         if function is None:
             return None
         results = _room_for(logits, output)
-        refused = torch.full((1,), NO_ROW, device=logits.device) if refuse else None
+        flag = Flag() if refuse else None
         function.launch(
             -(-rows // rows_per_block),
-            [
-                ctypes.c_void_p(logits.data_ptr()),
-                _out(results, refused),
-                ctypes.c_longlong(rows),
-                _Fitted((ctypes.c_void_p * MOST_NUMBERS)(*(one.data_ptr() for one in numbers))),
-            ],
+            ctypes.c_void_p(logits.data_ptr()),
+            _out(results, flag),
+            ctypes.c_longlong(rows),
+            _Fitted((ctypes.c_void_p * MOST_NUMBERS)(*(one.data_ptr() for one in numbers))),
         )
-        row = NO_ROW if refused is None else int(refused.item())
-        return results, None if row == NO_ROW else row
+        return None if flag is not None and flag.is_set() else results
 
 
 @per_device
@@ -139,8 +135,8 @@ def _room_for(logits: Tensor, output: Output) -> tuple[Tensor, ...]:
     return tuple(torch.empty(len(logits), dtype=kind, device=logits.device) for kind in kinds)
 
 
-def _out(results: tuple[Tensor, ...], refused: Tensor | None) -> _Out:
-    last = None if refused is None else refused.data_ptr()
+def _out(results: tuple[Tensor, ...], refused: Flag | None) -> _Out:
+    last = None if refused is None else refused.place
     if len(results) == 1:
         return _Out(results[0].data_ptr(), None, None, None, last)
     label, probability, temperature = (one.data_ptr() for one in results)

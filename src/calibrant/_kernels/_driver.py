@@ -35,14 +35,30 @@ class Kernel:
     threads: int
     resident_blocks: int  # that the device can run at once
 
-    def launch(self, blocks: int, arguments: Sequence[Any]) -> None:
+    def launch(self, blocks: int, *arguments: Any) -> None:
         """Start it on the current stream, with arguments that are objects of ctypes."""
         _enter_context()
-        pointers = [ctypes.cast(ctypes.byref(one), ctypes.c_void_p) for one in arguments]
-        packed = (ctypes.c_void_p * len(pointers))(*pointers)
+        packed = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         grid, block = (min(blocks, self.resident_blocks), 1, 1), (self.threads, 1, 1)
         _check(_driver().cuLaunchKernel(self.handle, *grid, *block, 0, stream, packed, None))
+
+
+class Flag:
+    """A number in main memory that a kernel can set."""
+
+    def __init__(self) -> None:
+        self._value = torch.zeros(1, dtype=torch.int32, pin_memory=True)
+
+    @property
+    def place(self) -> int:
+        """Its address, for the device too."""
+        return self._value.data_ptr()
+
+    def is_set(self) -> bool:
+        """Whether a kernel has set it: waits for the current stream."""
+        torch.cuda.current_stream().synchronize()
+        return bool(self._value.item())
 
 
 def kernel(name: str, constants: dict[str, int | str]) -> Kernel | None:

@@ -8,6 +8,7 @@ SHORT = 128  # classes up to which the threads of a warp share several rows
 SLOTS = 32  # values that a thread holds, at most
 MOST_WARPS = 32  # of a block
 LONG_WARPS, LONG_SLOTS = 8, 16  # for rows that no block can hold: they are read again
+AHEAD_BYTES = 36_864  # of shared memory for the rows that a block reads ahead
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Layout:
     staged: bool
     unit: int
     resident: int
+    ahead: bool
 
     @property
     def rows_per_block(self) -> int:
@@ -47,7 +49,7 @@ def layout_of(classes: int, itemsize: int, copies: int = 1) -> Layout:
         unit = next(size for size in (16, 8, 4, 2) if piece % size == 0)
         slots = -(-classes // lanes)
         resident = 3 if copies * slots > SLOTS else 4
-        return Layout(classes, 256, lanes, 1, 1, 1, slots, True, unit, resident)
+        return Layout(classes, 256, lanes, 1, 1, 1, slots, True, unit, resident, False)
     vec = next(size for size in (4, 2, 1) if classes % size == 0)
     warps, most = _power_of_two(-(-classes // (32 * SLOTS))), SLOTS
     if warps > MOST_WARPS:
@@ -57,7 +59,9 @@ def layout_of(classes: int, itemsize: int, copies: int = 1) -> Layout:
     threads = 256 if warps == 1 else 32 * warps
     kept = slots * (copies if chunks == 1 else 1)
     resident = max(1, (1024 if kept <= 16 else 768 if kept <= SLOTS else 512) // threads)
-    return Layout(classes, threads, 32, warps, chunks, vec, slots, False, 16, resident)
+    piece = vec * itemsize  # what a thread reads at once
+    ahead = chunks == 1 and piece >= 4 and threads * slots * itemsize <= AHEAD_BYTES
+    return Layout(classes, threads, 32, warps, chunks, vec, slots, False, 16, resident, ahead)
 
 
 def profile_layout(classes: int) -> Layout:
@@ -65,7 +69,7 @@ def profile_layout(classes: int) -> Layout:
     vec = next(size for size in (4, 2, 1) if classes % size == 0)
     chunks = -(-classes // (32 * SLOTS))
     slots = -(-classes // (32 * chunks * vec)) * vec
-    return Layout(classes, 256, 32, 1, chunks, vec, slots, False, 16, 3)
+    return Layout(classes, 256, 32, 1, chunks, vec, slots, False, 16, 3, False)
 
 
 def _power_of_two(number: int) -> int:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from calibrant._kernels._calibrate import INPUTS, NO_ROW, Defines, in_one_piece
-from calibrant._kernels._driver import Kernel, kernel, per_device
+from calibrant._kernels._calibrate import INPUTS, Defines, in_one_piece
+from calibrant._kernels._driver import Flag, Kernel, kernel, per_device
 from calibrant._kernels._layout import Layout, profile_layout
 
 MOST_TOP = 32
@@ -51,10 +51,10 @@ class _Out(ctypes.Structure):
 
 def profile_of(
     logits: Tensor, labels: Tensor, top: int, scale: float, grid: Grid
-) -> tuple[Summary, int | None] | None:
-    """The summary of rows (rows, classes), and the first row that is no row of logits.
+) -> Summary | None:
+    """The summary of rows (rows, classes); the labels are valid, in int64 on the same device.
 
-    The labels are valid, in int64 on the same device. None where there is no kernel.
+    None where there is no kernel, or a row holds NaN or inf or nothing finite.
     """
     if logits.dtype not in INPUTS or top > MOST_TOP:
         return None
@@ -71,20 +71,17 @@ def profile_of(
         floats = [room() for _ in range(3)]
         counts = [room(dtype=torch.int32) for _ in range(2)]
         summary = Summary(room(grid.nodes, 3), room(top), *counts, *floats)
-        refused = torch.full((1,), NO_ROW, device=logits.device)
         places = [getattr(summary, field.name).data_ptr() for field in fields(Summary)]
+        flag = Flag()
         function.launch(
             -(-rows // rows_per_block),
-            [
-                ctypes.c_void_p(logits.data_ptr()),
-                ctypes.c_void_p(labels.data_ptr()),
-                _Out(*places, refused.data_ptr()),
-                ctypes.c_longlong(rows),
-                ctypes.c_float(scale),
-            ],
+            ctypes.c_void_p(logits.data_ptr()),
+            ctypes.c_void_p(labels.data_ptr()),
+            _Out(*places, flag.place),
+            ctypes.c_longlong(rows),
+            ctypes.c_float(scale),
         )
-        row = int(refused.item())
-        return summary, None if row == NO_ROW else row
+        return None if flag.is_set() else summary
 
 
 @per_device

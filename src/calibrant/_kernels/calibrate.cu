@@ -264,14 +264,14 @@ DEVICE Sums second_pass(const input_t* row, float (&v)[SLOTS], float (&plain)[SL
       if (OUTPUT == 2 && gap == 0.0f) sums.label = min(sums.label, class_of(chunk, slot));
       const float weight = exp2_fast(gap * rate);
       sums.scaled += weight;
-      if (CHUNKS == 1 && OUTPUT == 0) v[slot] = weight;
 #if FORMULA == 2
       const float other = exp2_fast(gap * LOG2_E);
-      const bool masked = gap == -infinity();
+      const bool masked = v[slot] == -infinity();  // not by the gap, which may overflow
       sums.plain += other;
       sums.finite += masked ? 0.0f : 1.0f;
       plain[slot] = masked ? MASKED : other;
 #endif
+      if (CHUNKS == 1 && OUTPUT == 0) v[slot] = weight;
     }
   }
   sums.scaled = over_team<Sum>(sums.scaled);
@@ -308,7 +308,7 @@ DEVICE void results(float (&v)[SLOTS], float (&plain)[SLOTS], Row about, const S
     }
     const float weight = CHUNKS == 1 ? v[slot] : exp2_fast(gap * rate);
 #if FORMULA == 2
-    const bool masked = CHUNKS == 1 ? plain[slot] == MASKED : gap == -infinity();
+    const bool masked = CHUNKS == 1 ? plain[slot] == MASKED : v[slot] == -infinity();
     const float other = CHUNKS == 1 ? plain[slot] : exp2_fast(gap * LOG2_E);
     v[slot] = masked ? 0.0f : weight * shares.scaled + (other * shares.plain + shares.even);
 #else
@@ -324,12 +324,12 @@ struct Out {
   float* confidence;         // (rows,) each
   int64* label;
   float* temperature;
-  unsigned long long* refused;  // the first row with NaN, inf or no finite value; null: any goes
+  int* refused;              // set where a row has NaN, inf or no finite value; null: any goes
 };
 
 DEVICE void write_row(const Out& out, int64 row, Row about, const Sums& sums, const Shares& shares) {
   if (out.refused && !(sums.scaled >= 0.5f && sums.scaled < infinity())) {
-    lower_to(out.refused, (unsigned long long)row);
+    *out.refused = 1;
   }
   if (OUTPUT == 2) {
     out.confidence[row] = shares.scaled + shares.plain + shares.even;
@@ -362,10 +362,6 @@ KERNEL calibrate(const input_t* logits, Out out, int64 rows, Fitted fitted) {
   for (; first < rows; first += step) {
     const int here = (int)min((int64)ROWS_PER_WARP, rows - first);
     copy_piece(stage, logits + first * CLASSES, here * CLASSES * (int)sizeof(input_t));
-    if (first + step + ROWS_PER_WARP <= rows) {
-      const int bytes = ROWS_PER_WARP * CLASSES * (int)sizeof(input_t);
-      prefetch_piece(logits + (first + step) * CLASSES, bytes, lane_of_warp(), 32);
-    }
     wait_for_warp();
     const input_t* row = (const input_t*)stage + mine * CLASSES;
     float v[SLOTS], plain[SLOTS];
@@ -408,13 +404,19 @@ KERNEL calibrate(const input_t* logits, Out out, int64 rows, Fitted fitted) {
   wait_for_block();
   const int64 step = (int64)block_count() * (THREADS / TEAM);
   int64 index = (int64)block_index() * (THREADS / TEAM) + thread_index() / TEAM;
+#if AHEAD
+  __shared__ NextRow next;
+  if (index < rows) next.begin(logits + index * CLASSES);
+#endif
   for (; index < rows; index += step) {
     const input_t* row = logits + index * CLASSES;
     float v[SLOTS], plain[SLOTS];
+#if AHEAD
+    next.take(v);
+    if (index + step < rows) next.begin(row + step * CLASSES);
+#else
     if (CHUNKS == 1) read_row(row, 0, v);
-    if (CHUNKS == 1 && index + step < rows) {
-      prefetch_piece(row + step * CLASSES, CLASSES * (int)sizeof(input_t), place_in_team(), TEAM);
-    }
+#endif
     const Row about = first_pass(row, v, numbers);
     const Sums sums = second_pass(row, v, plain, about);
     const Shares shares = shares_of(sums, numbers);

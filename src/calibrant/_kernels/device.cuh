@@ -52,12 +52,16 @@ DEVICE void wait_for_block() { __syncthreads(); }
 DEVICE int lowest_bit(unsigned mask) { return __ffs(mask) - 1; }
 DEVICE int bits_of(unsigned mask) { return __popc(mask); }
 
-DEVICE void lower_to(unsigned long long* place, unsigned long long value) {
-  atomicMin(place, value);
+// Copies to shared memory that go on while the thread works on; only this thread may wait for them.
+template <int BYTES> DEVICE void copy_ahead(void* to, const void* from) {
+  const unsigned place = (unsigned)__cvta_generic_to_shared(to);
+  if (BYTES == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(BYTES));
+  }
 }
-
-// Ask for the 128 bytes around a place, to be there when they are read.
-DEVICE void prefetch(const void* place) { asm volatile("prefetch.global.L2 [%0];" ::"l"(place)); }
+DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // Results are written past the caches, where logits that are read again should stay.
 template <int N> DEVICE void store(float* place, const float* values) {

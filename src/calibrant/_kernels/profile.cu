@@ -22,7 +22,7 @@ struct Summary {
   float* mean;
   float* peak;
   float* label_gap;
-  unsigned long long* refused;  // the first row with NaN, inf or no finite value
+  int* refused;  // set where a row has NaN, inf or no finite value
 };
 
 DEVICE float grid_at(int node) {
@@ -52,19 +52,19 @@ DEVICE void count(const float (&gaps)[SLOTS], Counts& counts) {
   counts.total += total;
 }
 
-// Lane i gets the sum over all lanes of their i-th value.
-DEVICE float sum_of_lane(float (&values)[32]) {
+// Lane i gets the sum over all lanes of their i-th value: halves are exchanged, then quarters, ..
+template <int HALF> DEVICE float sum_of_lane(float (&values)[32]) {
+  if constexpr (HALF == 0) return values[0];
+  else {
+    const bool upper = lane_of_warp() & HALF;
 #pragma unroll
-  for (int half = 16; half > 0; half /= 2) {
-    const bool upper = lane_of_warp() & half;
-#pragma unroll
-    for (int i = 0; i < half; ++i) {
-      const float kept = upper ? values[i + half] : values[i];
-      const float sent = upper ? values[i] : values[i + half];
-      values[i] = kept + shuffle_xor(sent, half);
+    for (int i = 0; i < HALF; ++i) {
+      const float kept = upper ? values[i + HALF] : values[i];
+      const float sent = upper ? values[i] : values[i + HALF];
+      values[i] = kept + shuffle_xor(sent, HALF);
     }
+    return sum_of_lane<HALF / 2>(values);
   }
-  return values[0];
 }
 
 // The sums of a pair of octaves, in the order: exp(b d), d exp(b d), d^2 exp(b d) of its 8 nodes.
@@ -88,7 +88,7 @@ DEVICE float sums_of_pair(const float (&gaps)[SLOTS], int pair) {
       far[4 * PER_OCTAVE] = fmaf(square_moment, gap, far[4 * PER_OCTAVE]);
     }
   }
-  return sum_of_lane(sums);
+  return sum_of_lane<16>(sums);
 }
 
 // psi and its derivatives at every node, from the sums
@@ -135,9 +135,6 @@ KERNEL profile(const input_t* logits, const int64* labels, Summary out, int64 ro
         sums[pair][lane] = chunk == 0 ? more : sums[pair][lane] + more;
       }
     }
-    if (index + step < rows) {
-      prefetch_piece(row + step * CLASSES, CLASSES * (int)sizeof(input_t), lane, 32);
-    }
     wait_for_warp();
     nodes_of(sums, nodes);
     wait_for_warp();
@@ -154,7 +151,7 @@ KERNEL profile(const input_t* logits, const int64* labels, Summary out, int64 ro
       out.peak[index] = peak;
       out.label_gap[index] = label_gap;
       const float sum = sums[0][0];
-      if (!(sum >= 0.5f && sum < infinity())) lower_to(out.refused, (unsigned long long)index);
+      if (!(sum >= 0.5f && sum < infinity())) *out.refused = 1;
     }
     wait_for_warp();
   }

@@ -6,6 +6,7 @@
 //   WARPS     warps that share a row          CHUNKS   parts of a row, read one after the other
 //   VEC       values that a thread reads at once   RESIDENT   blocks that must fit a processor
 //   SLOTS     values of one part that a thread holds; SLOTS = 0 mod VEC
+//   AHEAD     whether the next row is read, into shared memory, during the work on this one
 //   STAGED    whether short rows pass through shared memory, to be read and written in one piece
 //   TOP       how many of the largest values are asked for
 // A row is held by LANES < 32 neighbours in a warp, by one warp, or by all WARPS of a block. Slots
@@ -42,13 +43,7 @@ DEVICE int class_of(int chunk, int slot) {
 
 // --- reading ---------------------------------------------------------------------------------
 
-DEVICE void read_row(const input_t* row, int chunk, float (&v)[SLOTS]) {
-  Inputs raw[PARTS];
-#pragma unroll
-  for (int part = 0; part < PARTS; ++part) {  // all loads before the first use
-    const int first = class_of(chunk, part * VEC);
-    if (first < CLASSES) raw[part] = *reinterpret_cast<const Inputs*>(row + first);
-  }
+DEVICE void as_values(const Inputs (&raw)[PARTS], int chunk, float (&v)[SLOTS]) {
 #pragma unroll
   for (int slot = 0; slot < SLOTS; ++slot) {
     const bool there = class_of(chunk, slot) < CLASSES;
@@ -56,10 +51,38 @@ DEVICE void read_row(const input_t* row, int chunk, float (&v)[SLOTS]) {
   }
 }
 
-// the team's share of so many bytes, to come while it works on others
-DEVICE void prefetch_piece(const void* from, int bytes, int place, int threads) {
-  for (int at = place * 128; at < bytes; at += threads * 128) prefetch((const char*)from + at);
+DEVICE void read_row(const input_t* row, int chunk, float (&v)[SLOTS]) {
+  Inputs raw[PARTS];
+#pragma unroll
+  for (int part = 0; part < PARTS; ++part) {  // all loads before the first use
+    const int first = class_of(chunk, part * VEC);
+    if (first < CLASSES) raw[part] = *reinterpret_cast<const Inputs*>(row + first);
+  }
+  as_values(raw, chunk, v);
 }
+
+#if AHEAD
+// A thread's share of the next row, on its way to shared memory while the thread works on this one.
+struct NextRow {
+  Inputs shares[PARTS][THREADS];
+
+  DEVICE void begin(const input_t* row) {
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part) {
+      const int first = class_of(0, part * VEC);
+      if (first < CLASSES) copy_ahead<sizeof(Inputs)>(&shares[part][thread_index()], row + first);
+    }
+  }
+
+  DEVICE void take(float (&v)[SLOTS]) {
+    wait_for_copies();
+    Inputs raw[PARTS];
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part) raw[part] = shares[part][thread_index()];
+    as_values(raw, 0, v);
+  }
+};
+#endif
 
 // --- sums over a team ------------------------------------------------------------------------
 

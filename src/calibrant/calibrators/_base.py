@@ -314,18 +314,14 @@ class Calibrator(BaseEstimator, ABC):
         if formula.host_only or on_host(scores):
             return self._map_rows_on_host(scores, function)
         if output is not None and self.input_ == "logits":
-            answer = fused(formula, scores, output)
-            if answer is not None:
-                results, refused = answer
-                if refused is not None:
-                    as_logits(scores[refused : refused + 1], "logits", refused)
+            results = fused(formula, scores, output)
+            if results is not None:
                 return results
-        ops = ops_of(scores)
-        parts = []
+        ops, parts = ops_of(scores), []
         for tile in row_tiles(scores, DEVICE_TILE_ELEMENTS):
             logits = as_logits(scores[tile], self.input_, tile.start)
-            answer = None if output is None else fused(formula, logits, output)
-            parts.append(function(logits, ops) if answer is None else answer[0])
+            results = None if output is None else fused(formula, logits, output)
+            parts.append(function(logits, ops) if results is None else results)
         xp = array_namespace(scores)
         return tuple(xp.concat(list(part), axis=0) for part in zip(*parts, strict=True))
 

@@ -7,32 +7,31 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include <algorithm>
-#include <functional>
-#include <vector>
-
 #define DEVICE inline
 #define KERNEL void
 #define __shared__ static
 
-using std::max;
-using std::min;
 typedef long long int64;
+
+template <typename T> T min(T a, T b) { return b < a ? b : a; }
+template <typename T> T max(T a, T b) { return a < b ? b : a; }
 
 // --- coroutines ------------------------------------------------------------------------------
 
+const size_t STACK = 64 * 1024;
+
 struct Thread {
   ucontext_t context;
-  std::vector<char> stack;
+  char* stack;
   bool done;
   long warp_waits, block_waits;
 };
 
-static std::vector<Thread> threads(THREADS);
+static Thread threads[THREADS];
 static ucontext_t scheduler;
 static int current, block, blocks;
 static long warp_arrivals[THREADS / 32], block_arrivals;
-static std::function<void()> body;
+static void (*body)();  // one thread of the kernel
 static uint32_t exchanged[THREADS];
 
 static void change_over() { swapcontext(&threads[current].context, &scheduler); }
@@ -43,31 +42,33 @@ static void start() {
   change_over();
 }
 
-static void run_blocks(int count, std::function<void()> kernel) {
-  blocks = count;
-  body = kernel;
-  for (block = 0; block < count; ++block) {
-    block_arrivals = 0;
-    memset(warp_arrivals, 0, sizeof(warp_arrivals));
-    for (Thread& thread : threads) {
-      thread.stack.resize(256 * 1024);
-      thread.done = false;
-      thread.warp_waits = thread.block_waits = 0;
-      getcontext(&thread.context);
-      thread.context.uc_stack.ss_sp = thread.stack.data();
-      thread.context.uc_stack.ss_size = thread.stack.size();
-      thread.context.uc_link = &scheduler;
-      makecontext(&thread.context, start, 0);
-    }
-    for (bool running = true; running;) {
-      running = false;
-      for (current = 0; current < THREADS; ++current) {
-        if (threads[current].done) continue;
-        swapcontext(&scheduler, &threads[current].context);
-        running |= !threads[current].done;
-      }
+static void run_block() {
+  block_arrivals = 0;
+  memset(warp_arrivals, 0, sizeof(warp_arrivals));
+  for (Thread& thread : threads) {
+    if (!thread.stack) thread.stack = (char*)malloc(STACK);
+    thread.done = false;
+    thread.warp_waits = thread.block_waits = 0;
+    getcontext(&thread.context);
+    thread.context.uc_stack.ss_sp = thread.stack;
+    thread.context.uc_stack.ss_size = STACK;
+    thread.context.uc_link = &scheduler;
+    makecontext(&thread.context, start, 0);
+  }
+  for (bool running = true; running;) {
+    running = false;
+    for (current = 0; current < THREADS; ++current) {
+      if (threads[current].done) continue;
+      swapcontext(&scheduler, &threads[current].context);
+      running |= !threads[current].done;
     }
   }
+}
+
+static void run_blocks(int count, void (*kernel)()) {
+  blocks = count;
+  body = kernel;
+  for (block = 0; block < count; ++block) run_block();
 }
 
 // --- the instructions ------------------------------------------------------------------------
@@ -111,9 +112,6 @@ inline unsigned lanes_where(bool condition) {
 
 inline int lowest_bit(unsigned mask) { return __builtin_ctz(mask); }
 inline int bits_of(unsigned mask) { return __builtin_popcount(mask); }
-inline void lower_to(unsigned long long* place, unsigned long long value) {
-  *place = min(*place, value);
-}
 
 inline float infinity() { return HUGE_VALF; }
 inline float exp2_fast(float x) { return exp2f(x); }
@@ -127,12 +125,14 @@ inline float from_bits(uint32_t bits) {
 }
 inline float from_bfloat(unsigned short bits) { return from_bits((uint32_t)bits << 16); }
 inline float from_half(unsigned short bits) {
-  _Float16 y;
-  memcpy(&y, &bits, 2);
-  return (float)y;
+  const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = bits & 0x7fff;
+  if (rest >= 0x7c00) return from_bits(sign | 0x7f800000 | rest << 13);
+  const float size = rest < 0x400 ? ldexpf((float)rest, -24) : from_bits((rest << 13) + 0x38000000);
+  return sign ? -size : size;
 }
 
-inline void prefetch(const void*) {}
+template <int BYTES> void copy_ahead(void* to, const void* from) { memcpy(to, from, BYTES); }
+inline void wait_for_copies() {}
 
 template <int N> void store(float* place, const float* values) {
   memcpy(place, values, N * sizeof(float));
