@@ -67,7 +67,8 @@ class Result:
     error: float | None  # the largest difference to the CPU's answer
 
 
-PROBA, MODULE, CONFIDENCE = "predict_proba", "to_module", "predict_confidence"
+PROBA, CONFIDENCE = "predict_proba", "predict_confidence"
+MODULE, MODULE_CONFIDENCE = "to_module", "to_module, confidence"
 JOBS: dict[tuple[int, int, str], list[Line]] = {
     (400_000, 1_000, "float32"): [
         Line("pts", PROBA, 1.35),
@@ -77,6 +78,7 @@ JOBS: dict[tuple[int, int, str], list[Line]] = {
         Line("hts", PROBA),
         Line("smart", PROBA),
         Line("pts", CONFIDENCE, 0.75),
+        Line("pts", MODULE_CONFIDENCE, 0.75),
         Line("ts", CONFIDENCE, 0.75),
         Line("ets", CONFIDENCE, 0.75),
         Line("pts", "predict_log_proba"),
@@ -162,13 +164,16 @@ def fitted(method: str, classes: int) -> Calibrator:
 
 def call_of(calibrator: Calibrator, way: str) -> Call:
     """What a line times."""
-    return to_module(calibrator).cuda() if way == MODULE else getattr(calibrator, way)
+    if way in (MODULE, MODULE_CONFIDENCE):
+        module = to_module(calibrator).cuda()
+        return module if way == MODULE else module.confidence
+    return getattr(calibrator, way)
 
 
 def difference(calibrator: Calibrator, way: str, logits: torch.Tensor, result: Any) -> float:
     """The largest difference to the CPU's answer; infinite where a class differs."""
     host = logits.float().cpu().numpy()
-    if way == CONFIDENCE:
+    if way in (CONFIDENCE, MODULE_CONFIDENCE):
         wanted = calibrator.predict_confidence(host)
         if (result.label.cpu().numpy() != wanted.label).any():
             return np.inf
@@ -312,7 +317,7 @@ def met(result: Result) -> bool:
     return fast and (result.error is None or result.error <= TOLERANCE)
 
 
-def profiles() -> dict[str, float]:
+def profiles(fit: bool) -> dict[str, float]:
     """The profile of 400,000 rows, what its first reading costs, and a fit of a million rows."""
     logits, labels = overconfident(*PROFILE_SHAPE)
     copy = copy_time(logits)
@@ -348,7 +353,8 @@ def profiles() -> dict[str, float]:
     found.nll(1.0)
     numbers["million_first_reading_s"] = time.perf_counter() - started
     started = time.perf_counter()
-    calibrant.PTS().fit(found)
+    if fit:
+        calibrant.PTS().fit(found)
     numbers["million_pts_fit_s"] = time.perf_counter() - started
     numbers["million_total_s"] = sum(
         numbers[f"million_{part}_s"] for part in ("profile", "first_reading", "pts_fit")
@@ -434,6 +440,7 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="a file of earlier results")
     parser.add_argument("--out", type=Path, default=RESULTS, help="the file to write")
     parser.add_argument("--plain", action="store_true", help="also time plain operations")
+    parser.add_argument("--no-fit", dest="fit", action="store_false", help="leave out the fit")
     parser.add_argument("--revision", default="of this tree", help="what is timed, for the record")
     options = parser.parse_args()
     if options.page:
@@ -448,7 +455,7 @@ def main() -> None:
         "machine": machine(options.revision),
         "hard_rows_error": error,
         "results": [asdict(result) for result in results],
-        "profiles": profiles(),
+        "profiles": profiles(options.fit),
     }
     options.out.parent.mkdir(exist_ok=True)
     options.out.write_text(json.dumps(document, indent=1) + "\n")

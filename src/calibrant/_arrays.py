@@ -35,12 +35,11 @@ def as_scores(scores: Any, name: str = "logits") -> Array:
     if name not in get_args(InputKind):
         raise ValueError(f'input must be "logits" or "probs", got {name!r}')
     array = _as_array(scores, name)
-    xp = array_namespace(array)
-    if array.ndim == 1 and name == "logits":
-        array = xp.stack([xp.zeros_like(array), array], axis=1)
-    elif array.ndim == 1:
-        array = as_working_float(array)
-        array = xp.stack([1.0 - array, array], axis=1)
+    if array.ndim == 1:
+        array = array if name == "logits" else as_working_float(array)
+        xp = array_namespace(array)
+        other = xp.zeros_like(array) if name == "logits" else 1.0 - array
+        array = xp.stack([other, array], axis=1)
     if array.ndim != 2:
         raise ValueError(_wrong_rank(tuple(array.shape), name))
     if array.shape[0] == 0:
@@ -198,6 +197,9 @@ def check_label_logits(
 
 def warn_if_probabilities(scores: Array) -> None:
     """Warn when an array given as logits looks like probabilities."""
+    first = max(1, TILE_ELEMENTS // scores.shape[1])
+    if not _sums_to_one(scores[:first]):  # as good as always
+        return
     if all(_sums_to_one(scores[rows]) for rows in row_tiles(scores)):
         warn(
             "the array given as logits has non-negative rows that sum to 1: it looks like "
@@ -320,7 +322,8 @@ def as_labels(labels: Any, rows: int, classes: int) -> Labels:
         raise ValueError(f"labels must have shape (rows,), got shape {array.shape}")
     if len(array) != rows:
         raise ValueError(f"labels and scores must have the same rows, got {len(array)} and {rows}")
-    _refuse_first(array != np.floor(array), array, "labels must be whole numbers")
+    if array.dtype.kind == "f":
+        _refuse_first(array != np.floor(array), array, "labels must be whole numbers")
     outside = (array < 0) | (array >= classes)
     if outside.any():
         _refuse_first(outside, array, f"labels must lie in 0..{classes - 1}", _label_hint)

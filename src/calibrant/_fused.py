@@ -35,7 +35,7 @@ from calibrant.formulas import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from calibrant._kernels import Plan
+    from calibrant._kernels import Numbers, Plan
 
 Output = Literal["probabilities", "log_probabilities", "confidence"]
 
@@ -67,7 +67,7 @@ def fused(formula: Formula, logits: Array, output: Output) -> tuple[Tensor, ...]
     if not has_kernels(logits) or type(formula) not in _PLANS:
         return None
     plan, numbers = _prepared(formula, logits.device)
-    if plan is None or not can_compute(plan, logits, output):
+    if plan is None or numbers is None or not can_compute(plan, logits, output):
         return None
     from calibrant._kernels import calibrate
 
@@ -83,12 +83,13 @@ def fused_by_tensors(
     """
     if not has_kernels(logits) or not can_compute(plan, logits, output):
         return None
-    numbers = [fitted(path) for path in plan.numbers]
-    if any(one.requires_grad or one.device != logits.device for one in numbers):
+    tensors = [fitted(path) for path in plan.numbers]
+    if any(one.requires_grad or one.device != logits.device for one in tensors):
         return None
-    from calibrant._kernels import calibrate
+    from calibrant._kernels import Numbers, calibrate
 
-    answer = calibrate(plan, numbers, logits.reshape(-1, logits.shape[-1]), output, refuse=False)
+    rows = logits.reshape(-1, logits.shape[-1])
+    answer = calibrate(plan, Numbers(tensors), rows, output, refuse=False)
     if answer is None:
         return None
     return tuple(one.reshape(*logits.shape[:-1], *one.shape[1:]) for one in answer)
@@ -114,21 +115,28 @@ def can_compute(plan: Plan, logits: Tensor, output: Output) -> bool:
     )
 
 
-_on_devices: WeakKeyDictionary[Formula, tuple[Plan | None, dict[Any, tuple[Tensor, ...]]]]
-_on_devices = WeakKeyDictionary()
+Prepared = tuple["Plan", "Numbers"] | tuple[None, None]
+_prepared_for: WeakKeyDictionary[Formula, dict[Any, Prepared]] = WeakKeyDictionary()
 
 
-def _prepared(formula: Formula, device: Any) -> tuple[Plan | None, tuple[Tensor, ...]]:
+def _prepared(formula: Formula, device: Any) -> Prepared:
     """The plan of a formula, and its numbers on a device: made once."""
-    if formula not in _on_devices:
-        _on_devices[formula] = (plan_of(formula), {})
-    plan, places = _on_devices[formula]
-    if plan is not None and device not in places:
-        import torch
+    devices = _prepared_for.setdefault(formula, {})
+    if device not in devices:
+        devices[device] = _prepare(formula, device)
+    return devices[device]
 
-        numbers = _numbers(formula, plan)
-        places[device] = tuple(torch.tensor(one, device=device) for one in numbers)
-    return plan, places.get(device, ())
+
+def _prepare(formula: Formula, device: Any) -> Prepared:
+    import torch
+
+    from calibrant._kernels import Numbers
+
+    plan = plan_of(formula)
+    if plan is None:
+        return None, None
+    tensors = [torch.tensor(one, device=device) for one in _numbers(formula, plan)]
+    return plan, Numbers(tensors)
 
 
 def _numbers(formula: Formula, plan: Plan) -> list[NDArray[np.float64]]:

@@ -10,6 +10,7 @@ import ctypes
 import shutil
 import subprocess
 import tempfile
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -82,8 +83,8 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (_calibrate, _profile):
         monkeypatch.setattr(module, "kernel", kernel)
         monkeypatch.setattr(module, "Flag", CpuFlag)
+        monkeypatch.setattr(module, "on_device", nullcontext)
         monkeypatch.setattr(module, "_specialised", module._specialised.__wrapped__)
-    monkeypatch.setattr(torch.cuda, "device", lambda device: torch.no_grad())
     for user in ("calibrant._fused", "calibrant.profile"):
         monkeypatch.setattr(f"{user}.has_kernels", lambda array: isinstance(array, torch.Tensor))
     for user in ("calibrant.calibrators._base", "calibrant.profile"):

@@ -6,7 +6,25 @@ threads share rows. ``_layout`` chooses that, ``_driver`` compiles and launches.
 
 from __future__ import annotations
 
-from calibrant._kernels._calibrate import CONSTANT, INPUTS, MIXTURE, NETWORK, Plan, calibrate
+from calibrant._kernels._calibrate import (
+    CONSTANT,
+    INPUTS,
+    MIXTURE,
+    NETWORK,
+    Numbers,
+    Plan,
+    calibrate,
+)
 from calibrant._kernels._profile import Grid, profile_of
 
-__all__ = ["CONSTANT", "INPUTS", "MIXTURE", "NETWORK", "Grid", "Plan", "calibrate", "profile_of"]
+__all__ = [
+    "CONSTANT",
+    "INPUTS",
+    "MIXTURE",
+    "NETWORK",
+    "Grid",
+    "Numbers",
+    "Plan",
+    "calibrate",
+    "profile_of",
+]

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._kernels._driver import Flag, Kernel, kernel, per_device
+from calibrant._kernels._driver import Flag, Kernel, kernel, on_device, per_device
 from calibrant._kernels._layout import Layout, layout_of
 from calibrant._kernels._networks import as_source, merging_network, sorting_network
 
@@ -70,9 +70,10 @@ class Plan:
             constants["MERGE"] = as_source(merging_network(length))
         return constants
 
-    def layout(self, classes: int, itemsize: int) -> Layout:
+    def layout(self, classes: int, itemsize: int, output: Output) -> Layout:
         """Who holds which values of a row; a mixture keeps two numbers for each."""
-        return layout_of(classes, itemsize, copies=2 if self.formula == MIXTURE else 1)
+        copies = 2 if self.formula == MIXTURE else 1
+        return layout_of(classes, itemsize, copies, ahead=self.top > 0 and output == "confidence")
 
 
 class _Out(ctypes.Structure):
@@ -86,16 +87,25 @@ class _Fitted(ctypes.Structure):
     _fields_ = [("at", ctypes.c_void_p * MOST_NUMBERS)]
 
 
+class Numbers:
+    """The fitted numbers of a formula, as tensors of float64, in the order of its plan."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self.tensors = tensors  # kept: the device reads their memory
+        self.places = _Fitted()
+        self.places.at[: len(tensors)] = [tensor.data_ptr() for tensor in tensors]
+
+
 def calibrate(
-    plan: Plan, numbers: Sequence[Tensor], logits: Tensor, output: Output, refuse: bool
+    plan: Plan, numbers: Numbers, logits: Tensor, output: Output, refuse: bool
 ) -> tuple[Tensor, ...] | None:
     """The results of rows (rows, classes); None where there is no kernel for them.
 
-    ``numbers`` are the formula's, in float64 on the same device. Where ``refuse`` is True, the host
+    ``numbers`` are the formula's, on the same device. Where ``refuse`` is True, the host
     waits for the device, and the answer is None also where a row holds NaN or inf or nothing
     finite; else such a row gives NaN.
     """
-    with torch.cuda.device(logits.device):
+    with on_device(logits.device):
         logits = in_one_piece(logits)
         rows, classes = logits.shape
         function, rows_per_block = _specialised(plan, classes, logits.dtype, output)
@@ -108,7 +118,7 @@ def calibrate(
             ctypes.c_void_p(logits.data_ptr()),
             _out(results, flag),
             ctypes.c_longlong(rows),
-            _Fitted((ctypes.c_void_p * MOST_NUMBERS)(*(one.data_ptr() for one in numbers))),
+            numbers.places,
         )
         return None if flag is not None and flag.is_set() else results
 
@@ -118,21 +128,21 @@ def _specialised(
     plan: Plan, classes: int, dtype: torch.dtype, output: Output
 ) -> tuple[Kernel | None, int]:
     """The kernel of a plan, and how many rows a block of it works on at a time."""
-    layout = plan.layout(classes, dtype.itemsize)
+    layout = plan.layout(classes, dtype.itemsize, output)
     return kernel("calibrate", plan.constants(layout, dtype, output)), layout.rows_per_block
 
 
 def in_one_piece(logits: Tensor) -> Tensor:
     """Rows that follow one another from an aligned place: sixteen bytes are read at once."""
-    logits = logits.detach().contiguous()
+    logits = logits.contiguous()
     return logits if logits.data_ptr() % 16 == 0 else logits.clone()
 
 
 def _room_for(logits: Tensor, output: Output) -> tuple[Tensor, ...]:
     if output != "confidence":
-        return (torch.empty(logits.shape, dtype=torch.float32, device=logits.device),)
+        return (logits.new_empty(logits.shape, dtype=torch.float32),)
     kinds = (torch.int64, torch.float32, torch.float32)
-    return tuple(torch.empty(len(logits), dtype=kind, device=logits.device) for kind in kinds)
+    return tuple(logits.new_empty(logits.shape[0], dtype=kind) for kind in kinds)
 
 
 def _out(results: tuple[Tensor, ...], refused: Flag | None) -> _Out:

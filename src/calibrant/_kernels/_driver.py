@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, wraps
 from glob import glob
@@ -20,6 +21,11 @@ import torch
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# names and numbers of the driver's interface
+SHARED_SIZE_BYTES, PREFERRED_SHARED_MEMORY_CARVEOUT = 1, 9  # of a function
+MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81  # of a device
+RESERVED_PER_BLOCK = 1024  # bytes
+
 FOLDER = Path(__file__).parent
 
 
@@ -39,9 +45,8 @@ class Kernel:
         """Start it on the current stream, with arguments that are objects of ctypes."""
         _enter_context()
         packed = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         grid, block = (min(blocks, self.resident_blocks), 1, 1), (self.threads, 1, 1)
-        _check(_driver().cuLaunchKernel(self.handle, *grid, *block, 0, stream, packed, None))
+        _check(_driver().cuLaunchKernel(self.handle, *grid, *block, 0, _stream(), packed, None))
 
 
 class Flag:
@@ -57,8 +62,14 @@ class Flag:
 
     def is_set(self) -> bool:
         """Whether a kernel has set it: waits for the current stream."""
-        torch.cuda.current_stream().synchronize()
+        _check(_driver().cuStreamSynchronize(_stream()))
         return bool(self._value.item())
+
+
+def on_device(device: torch.device) -> AbstractContextManager[Any]:
+    """A context in which the device is the current one; nothing where it is already."""
+    same = device.index == torch.cuda.current_device()
+    return nullcontext() if same else torch.cuda.device(device)
 
 
 def kernel(name: str, constants: dict[str, int | str]) -> Kernel | None:
@@ -102,8 +113,26 @@ def _loaded(name: str, constants: dict[str, int | str]) -> Kernel:
     threads, per_processor = int(constants["THREADS"]), ctypes.c_int()
     query = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
     _check(query(ctypes.byref(per_processor), handle, threads, ctypes.c_size_t(0)))
+    resident = max(1, per_processor.value)
+    _share_memory_out(handle, resident)
     processors = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
-    return Kernel(handle, threads, max(1, per_processor.value) * processors)
+    return Kernel(handle, threads, resident * processors)
+
+
+def _share_memory_out(handle: ctypes.c_void_p, blocks: int) -> None:
+    """Ask for enough shared memory for all these blocks; the rest of it stays a cache."""
+    driver, of_block, of_processor = _driver(), ctypes.c_int(), ctypes.c_int()
+    device = torch.cuda.current_device()
+    _check(driver.cuFuncGetAttribute(ctypes.byref(of_block), SHARED_SIZE_BYTES, handle))
+    query = driver.cuDeviceGetAttribute
+    _check(query(ctypes.byref(of_processor), MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, device))
+    needed = blocks * (of_block.value + RESERVED_PER_BLOCK)
+    percent = min(100, -(-100 * needed // of_processor.value))
+    _check(driver.cuFuncSetAttribute(handle, PREFERRED_SHARED_MEMORY_CARVEOUT, percent))
+
+
+def _stream() -> ctypes.c_void_p:
+    return ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(torch.cuda.current_device()))
 
 
 def _enter_context() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibrant._kernels._calibrate import INPUTS, Defines, in_one_piece
-from calibrant._kernels._driver import Flag, Kernel, kernel, per_device
+from calibrant._kernels._driver import Flag, Kernel, kernel, on_device, per_device
 from calibrant._kernels._layout import Layout, profile_layout
 
 MOST_TOP = 32
@@ -58,7 +58,7 @@ def profile_of(
     """
     if logits.dtype not in INPUTS or top > MOST_TOP:
         return None
-    with torch.cuda.device(logits.device):
+    with on_device(logits.device):
         logits = in_one_piece(logits)
         rows, classes = logits.shape
         function, rows_per_block = _specialised(grid, classes, logits.dtype, top)

@@ -292,7 +292,8 @@ class Calibrator(BaseEstimator, ABC):
 
     @final
     def _formula(self) -> Formula:
-        check_is_fitted(self, "formula_")
+        if "formula_" not in vars(self):
+            check_is_fitted(self, "formula_")  # raises
         return self.formula_
 
     @final

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -168,6 +169,7 @@ class TorchOps:
         return buffer
 
 
+@cache
 def buffer_name(path: str) -> str:
     """A field's path as the name of a buffer, in which PyTorch allows no dot; no method has it."""
     return "fitted_" + path.replace(".", "_")
