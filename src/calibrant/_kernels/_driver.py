@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -50,20 +51,21 @@ class Kernel:
 
 
 class Flag:
-    """A number in main memory that a kernel can set."""
+    """A number in main memory that a kernel can set: one per thread, for one launch at a time."""
+
+    _of_thread = threading.local()
 
     def __init__(self) -> None:
-        self._value = torch.zeros(1, dtype=torch.int32, pin_memory=True)
-
-    @property
-    def place(self) -> int:
-        """Its address, for the device too."""
-        return self._value.data_ptr()
+        if not hasattr(self._of_thread, "value"):
+            tensor = torch.zeros(1, dtype=torch.int32, pin_memory=True)
+            self._of_thread.place, self._of_thread.value = tensor.data_ptr(), tensor.numpy()
+        self.place: int = self._of_thread.place  # its address, for the device too
+        self._of_thread.value[0] = 0
 
     def is_set(self) -> bool:
         """Whether a kernel has set it: waits for the current stream."""
         _check(_driver().cuStreamSynchronize(_stream()))
-        return bool(self._value.item())
+        return bool(self._of_thread.value[0])
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:

@@ -258,10 +258,11 @@ DEVICE Sums second_pass(const input_t* row, float (&v)[SLOTS], float (&plain)[SL
 #pragma unroll 1
   for (int chunk = CHUNKS - 1; chunk >= 0; --chunk) {  // what was read last is still near
     if (CHUNKS > 1) read_row(row, chunk, v);
+    int largest = SLOTS;
 #pragma unroll
-    for (int slot = 0; slot < SLOTS; ++slot) {
+    for (int slot = SLOTS - 1; slot >= 0; --slot) {  // the first of ties is found last
       const float gap = v[slot] - about.peak;
-      if (OUTPUT == 2 && gap == 0.0f) sums.label = min(sums.label, class_of(chunk, slot));
+      if (OUTPUT == 2 && gap == 0.0f) largest = slot;
       const float weight = exp2_fast(gap * rate);
       sums.scaled += weight;
 #if FORMULA == 2
@@ -273,6 +274,7 @@ DEVICE Sums second_pass(const input_t* row, float (&v)[SLOTS], float (&plain)[SL
 #endif
       if (CHUNKS == 1 && OUTPUT == 0) v[slot] = weight;
     }
+    if (OUTPUT == 2 && largest < SLOTS) sums.label = class_of(chunk, largest);
   }
   sums.scaled = over_team<Sum>(sums.scaled);
 #if FORMULA == 2
