@@ -21,6 +21,13 @@ class Confidence(NamedTuple):
         Its calibrated probability.
     temperature : array of shape (..), or None
         What the logits were divided by; None for methods that are no such division.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> ts = calibrant.TS().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
+    >>> ts.predict_confidence([[0.0, 9.0]]).label
+    array([1])
     """
 
     label: Array
