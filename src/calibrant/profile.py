@@ -279,7 +279,8 @@ class TemperatureProfile:
     ) -> Self:
         """Add rows.
 
-        The array is read once, a block of rows at a time; it may be memory-mapped or on a GPU.
+        The array is read once, a block of rows at a time; it may be memory-mapped or on a GPU,
+        where the summary then stays until it is first read.
 
         Parameters
         ----------

@@ -67,6 +67,7 @@ def assert_agrees(model: Calibrator, scores: np.ndarray) -> None:
     assert (confidence.temperature is None) == (wanted.temperature is None)
     if wanted.temperature is not None:
         np.testing.assert_allclose(confidence.temperature, wanted.temperature, rtol=1e-4)
+        np.testing.assert_array_equal(model.temperature(tensor), confidence.temperature)
 
 
 # --- the kernels on a CPU -----------------------------------------------------------------------
@@ -108,6 +109,7 @@ def test_modules_take_any_leading_dimensions(emulated: None) -> None:
     label, probability, temperature = module.confidence(tensor)
     assert label.shape == probability.shape == temperature.shape == (4, 10)
     np.testing.assert_allclose(probability, probs.max(axis=-1), rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(module.temperature(tensor), temperature)
 
 
 @needs_compiler

@@ -4,7 +4,8 @@
 //   CLASSES   values in a row                 INPUT    0 float, 1 half, 2 bfloat16
 //   THREADS   threads in a block              LANES    threads of a warp that share a row
 //   WARPS     warps that share a row          CHUNKS   parts of a row, read one after the other
-//   VEC       values that a thread reads at once   RESIDENT   blocks that must fit a processor
+//   VEC       values that a thread reads at once
+//   RESIDENT  blocks that must fit on a processor at once: bounds the registers of a thread
 //   SLOTS     values of one part that a thread holds; SLOTS = 0 mod VEC
 //   AHEAD     whether the next row is read, into shared memory, during the work on this one
 //   STAGED    whether short rows pass through shared memory, to be read and written in one piece

@@ -267,7 +267,11 @@ class Calibrator(BaseEstimator, ABC):
             The temperatures.
         """
         formula = cast("TemperatureFormula", self._formula())
-        return self._mapped(logits, formula.row_temperatures)
+
+        def temperatures(tile: Array, ops: Ops) -> tuple[Array]:
+            return (formula.row_temperatures(tile, ops),)
+
+        return self._map_rows(logits, temperatures, "confidence")[-1]  # the last of a confidence
 
     @available_if(lambda self: issubclass(self._formula_type(), LogitMap))  # type: ignore[untyped-decorator]
     def transform(self, logits: Any) -> Array:

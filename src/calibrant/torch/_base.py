@@ -227,6 +227,9 @@ class TemperatureModule(CalibratorModule):
         Tensor
             One temperature per row: the shape of the scores without their last dimension.
         """
+        kernel = self._by_kernel(scores, "confidence")
+        if kernel is not None:
+            return kernel[2]
         with _full_precision(scores):
             logits = self._logits(scores)
             formula = cast("TemperatureFormula", self._formula)
