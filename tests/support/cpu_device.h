@@ -7,6 +7,8 @@
 #include <string.h>
 #include <ucontext.h>
 
+namespace {  // the emulator closes it: static variables of one library must not be another's
+
 #define DEVICE inline
 #define KERNEL void
 #define __shared__ static

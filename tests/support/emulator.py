@@ -78,7 +78,8 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> None:
     """CPU tensors count as CUDA tensors, and kernels run on the CPU."""
 
     def kernel(name: str, constants: dict[str, int | str]) -> CpuKernel:
-        return compiled(_driver.source_of(name, constants, DEVICE) + LAUNCHERS[name])
+        source = _driver.source_of(name, constants, DEVICE)
+        return compiled(f"{source}}}  // namespace\n{LAUNCHERS[name]}")
 
     for module in (_calibrate, _profile):
         monkeypatch.setattr(module, "kernel", kernel)
