@@ -1,4 +1,4 @@
-"""Evidence that the default PTS does not lose: a fixed protocol on a folder of logit files.
+"""Evidence that the defaults do not lose: a fixed protocol on a folder of logit files.
 
     python benchmarks/quality.py [--data FOLDER] [--methods ts,ets,pts] [--out quality.csv]
 
@@ -44,7 +44,14 @@ METHODS = {
     "hts": ("hts", {}),
     "smart": ("smart", {}),
     "pts-linear": ("pts-linear", {}),
+    "svs": ("svs", {}),
+    "sms": ("sms", {}),
+    "diag": ("diag", {}),
+    "mpts": ("mpts", {}),
+    "spts": ("spts", {}),
+    "auto": ("auto", {}),
 }
+DEFAULT = "base,ts,ets,svs,diag,pts,mpts,spts,auto"
 NULL_DRAWS = 200
 MEASURES = ("ece15", "ece10", "null", "excess", "brier", "nll")
 
@@ -217,7 +224,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--data", help="folder of .npz files (default: the embedded data sets)")
-    parser.add_argument("--methods", default=",".join(METHODS), help="comma-separated")
+    parser.add_argument(
+        "--methods", default=DEFAULT, help=f"comma-separated, of {', '.join(METHODS)}"
+    )
     parser.add_argument("--fractions", default="0.1,0.2,0.4,1.0", help="of the fitting half")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

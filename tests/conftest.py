@@ -2,6 +2,7 @@
 
 `golden/oracles.json` holds inputs and outputs of the authors' own functions; its `meta` entry names
 the repositories, commits and versions, and every record its provenance and tolerance.
+`golden/peers.json` holds those of other packages; its `versions` names them.
 """
 
 from __future__ import annotations
@@ -45,6 +46,16 @@ def oracle_data() -> Callable[[str], tuple[np.ndarray, np.ndarray]]:
         return np.array(entry.get("logits", entry.get("probs"))), np.array(entry["labels"])
 
     return get
+
+
+@pytest.fixture(scope="session")
+def peers() -> dict[str, Any]:
+    """What other packages computed (``tools/make_peer_goldens.py``), as lists."""
+    document = json.loads((Path(__file__).parent / "golden/peers.json").read_text())
+    for name in ("ties", "many", "three"):
+        for key in ("probs", "test"):
+            document[name][key] = np.array(document[name][key])
+    return document
 
 
 @pytest.fixture(scope="session")

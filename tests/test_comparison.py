@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from scipy.special import softmax
 
 import calibrant
 from calibrant import metrics
+from calibrant._errors import noted, warn
 from calibrant.calibrators import REGISTRY
 from calibrant.comparison import Comparison, timed_fit
 
@@ -96,7 +98,7 @@ def test_methods_are_named_as_metrics_are():
     data = (*example(60), *example(60))
     assert [r.method for r in calibrant.compare(*data, methods="ts", metrics="ece")] == ["ts"]
     assert [r.method for r in calibrant.compare(*data, methods=["TS", "ts"])] == ["ts"]
-    with pytest.raises(ValueError, match="methods must name at least one of base, ts"):
+    with pytest.raises(ValueError, match="methods must name at least one of auto, base, ts"):
         calibrant.compare(*data, methods=[])
     with pytest.raises(ValueError, match="method must be one of"):
         calibrant.compare(*data, methods=["ts", "oracle"])
@@ -148,19 +150,26 @@ def test_progress_counts_the_methods():
 
 
 class Warns:
-    def __init__(self, category):
-        self.category = category
-
     def fit(self, scores, labels, sample_weight=None):
-        warnings.warn("look out", self.category, stacklevel=1)
+        warn("our own")
+        warnings.warn("of others", DeprecationWarning, stacklevel=1)
 
 
 def test_a_fit_notes_its_own_warnings_and_lets_others_pass():
-    seconds, notes = timed_fit(Warns(calibrant.CalibrationWarning), None, None)
-    assert (seconds >= 0.0, notes) == (True, ("look out",))
-    with pytest.warns(DeprecationWarning, match="look out"):
-        notes = timed_fit(Warns(DeprecationWarning), None, None)[1]
-    assert notes == ()
+    with pytest.warns() as passed:
+        seconds, notes = timed_fit(Warns(), None, None)
+    assert (seconds >= 0.0, notes) == (True, ("our own",))
+    assert [str(one.message) for one in passed] == ["of others"]
+
+
+def test_notes_are_those_of_this_thread_and_leave_the_filters_alone():
+    before = list(warnings.filters)
+    with noted() as ours, ThreadPoolExecutor(1) as other:
+        warn("mine")
+        with pytest.warns(match="theirs"):
+            other.submit(warn, "theirs").result()
+    assert ours == ["mine"]
+    assert warnings.filters == before
 
 
 def test_notes_are_shown_below_the_table():

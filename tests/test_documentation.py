@@ -82,6 +82,6 @@ def test_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.skipif(not PAGES, reason="the documentation is not in this distribution")
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in (ROOT / "README.md", *PAGES):
+    for page in (*ROOT.glob("*.md"), *PAGES):
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -16,6 +16,7 @@ from calibrant.calibrators import REGISTRY
 
 FOLDER = Path(__file__).parent / "golden" / "files"
 GAPS_NLL, NODES_NLL, METER_ECE = 0.9897201432900846, 3.985452422228839, 0.18182861025505792
+OTHERS = FOLDER / "others"  # profiles and a meter
 FILES = sorted(FOLDER.glob("*.safetensors"))
 
 
@@ -30,12 +31,12 @@ def test_a_golden_file_gives_its_probabilities(path: Path) -> None:
 
 
 def test_golden_profiles_and_meters() -> None:
-    gaps, nodes = (calibrant.load(FOLDER / f"{kind}.profile.file") for kind in ("gaps", "nodes"))
+    gaps, nodes = (calibrant.load(OTHERS / f"{kind}.safetensors") for kind in ("gaps", "nodes"))
     assert (len(gaps), gaps.n_classes, gaps.input) == (80, 4, "logits")
     assert (len(nodes), nodes.n_classes) == (80, 80)
     assert gaps.nll(1.7) == pytest.approx(GAPS_NLL, abs=1e-9)
     assert nodes.nll(1.7) == pytest.approx(NODES_NLL, abs=1e-6)
-    report = calibrant.load(FOLDER / "meter.file").compute()
+    report = calibrant.load(OTHERS / "meter.safetensors").compute()
     assert report.n_rows == 80
     assert report.ece == pytest.approx(METER_ECE, abs=1e-12)
 

@@ -87,7 +87,7 @@ def test_round_trip_is_exact(name, tmp_path):
             np.testing.assert_array_equal(one, other)
 
 
-@given(temperature=st.floats(1e-300, 1e300, allow_subnormal=False))
+@given(temperature=st.floats(1e-37, 1e37))
 @settings(max_examples=30)
 def test_every_bit_of_a_temperature_survives(tmp_path_factory, temperature):
     path = tmp_path_factory.mktemp("t") / "ts.safetensors"
@@ -96,9 +96,10 @@ def test_every_bit_of_a_temperature_survives(tmp_path_factory, temperature):
 
 
 def test_saving_again_gives_the_same_bytes(tmp_path):
-    for name in ("a", "b"):
-        calibrant.save(fitted("pts"), tmp_path / name)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    one, other = (tmp_path / f"{name}.safetensors" for name in "ab")
+    for path in (one, other):
+        calibrant.save(fitted("pts"), path)
+    assert one.read_bytes() == other.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -161,6 +162,15 @@ def test_the_mode_follows_the_umask(tmp_path):
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_file_may_be_renamed_but_is_written_with_its_suffix(tmp_path):
+    with pytest.raises(ValueError, match=r"must end in \.safetensors, got '.*ts\.cal'"):
+        calibrant.save(fitted("ts"), tmp_path / "ts.cal")
+    assert list(tmp_path.iterdir()) == []
+    calibrant.save(fitted("ts"), tmp_path / "ts.SafeTensors")
+    renamed = (tmp_path / "ts.SafeTensors").rename(tmp_path / "ts.cal")
+    assert calibrant.load(renamed).temperature_ == fitted("ts").temperature_
 
 
 def test_relative_and_textual_paths(tmp_path, monkeypatch):
@@ -360,14 +370,14 @@ def test_a_forged_file_is_read_like_any_other(tmp_path):
         ({"parameters": {"temper": 1}}, "does not fit a calibrator: .*temper"),
         ({"parameters": None}, "does not fit a calibrator"),
         ({"input": "scores"}, "input must be .*logits.* or .*probs"),
-        ({"n_classes": "three"}, "n_classes must be a whole number or None"),
+        ({"n_classes": "three"}, "n_classes must be a whole number up to"),
         ({"fit_info": {}}, "does not fit a calibrator"),
         (ts_formula(kind="oracle"), "there is no part 'oracle' in this calibrant"),
         (ts_formula(version=2), "constant-temperature has version 2, this calibrant reads 1"),
         (ts_formula(version="1"), "does not fit a calibrator"),
         (ts_formula(values={}), r"has the fields \['value'\], got \[\]"),
-        (ts_formula(values={"value": {"value": -1.0}}), "value must be a finite number above 0"),
-        (ts_formula(values={"value": {"value": 0.0}}), "value must be a finite number above 0"),
+        (ts_formula(values={"value": {"value": -1.0}}), "value must be a number from 1e-37"),
+        (ts_formula(values={"value": {"value": 0.0}}), "value must be a number from 1e-37"),
         (ts_formula(values={"value": {"value": "1.5"}}), "value must be a number"),
         (ts_formula(values={"value": {"array": "missing"}}), "there is no array 'missing'"),
         ({"formula": None}, "a part must have a kind, a version and values"),
@@ -412,23 +422,175 @@ def test_a_profile_without_its_settings(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d, a: a.update(peak=a["peak"][:-1]), "must be numbers of shape"),
+        (
+            lambda d, a: a.update(peak=a["peak"][:-1]),
+            "peak of a profile must be float64 of shape|label_gap of a profile must be float32 of",
+        ),
         (lambda d, a: a.update({"rows.gaps": a["rows.gaps"][:-1]}), "gaps of a profile must be"),
-        (lambda d, a: a["label_gap"].__setitem__(0, np.nan), "label_gap of a profile must not be"),
+        (
+            lambda d, a: a["label_gap"].__setitem__(0, np.nan),
+            "label_gap of a profile must be finite",
+        ),
         (lambda d, a: a["label_gap"].__setitem__(0, 1.0), "not above 0"),
         (lambda d, a: a["weight"].__setitem__(0, -1.0), "sample_weight must be finite"),
         (lambda d, a: a["peak"].__setitem__(0, -np.inf), "peak of a profile must be finite"),
-        (lambda d, a: d.update(n_classes=0), "at least two classes"),
+        (lambda d, a: d.update(n_classes=0), "n_classes must be a whole number from 2"),
         (lambda d, a: d.update(input="scores"), "input must be"),
-        (lambda d, a: d.update(scale=-1.0), "scale must be positive"),
+        (lambda d, a: d.update(scale=-1.0), "scale must be a number from"),
+        (lambda d, a: d.update(scale=1e300), "scale must be a number from"),
+        (lambda d, a: d.update(scale=True), "scale must be a number, got True"),
+        (lambda d, a: d.update(scale="1"), "scale must be a number, got '1'"),
+        (lambda d, a: d.update(top_k=2.5), "top_k must be a whole number from 1"),
+        (lambda d, a: d.update(top_k=10**400), "top_k must be a whole number from 1"),
+        (lambda d, a: d.update(rows="sums"), "KeyError"),
+        (lambda d, a: a.update({k: v[..., :0] for k, v in a.items()}), "at least one row"),
+        (lambda d, a: a.update(weight=a["weight"].astype(np.float32)), "weight of a profile must"),
+        (lambda d, a: a["weight"].__setitem__(0, 1e60), r"must be 0 or in \[1e-50, 1e"),
+        (lambda d, a: a["rows.gaps"].__setitem__((0, 0), -1.0), "must begin with 0 and not rise"),
+        (lambda d, a: a["rows.gaps"].__setitem__((5, 0), 0.5), "must begin with 0 and not rise"),
+        (lambda d, a: a["rows.gaps"].__setitem__((3, 0), np.nan), "must begin with 0 and not rise"),
+        (lambda d, a: a["label_gap"].__setitem__(0, -0.1234), "one of its row's gaps"),
     ],
 )
 def test_crafted_profiles_are_refused(change, message, tmp_path):
-    path = tmp_path / "profile.safetensors"
-    calibrant.save(TemperatureProfile.from_logits(LOGITS, LABELS), path)
+    check_changed_profile(TemperatureProfile.from_logits(LOGITS, LABELS), change, message, tmp_path)
+
+
+WIDE = np.random.default_rng(3).normal(size=(20, 70))  # a profile of nodes
+
+
+LIFTED = np.zeros((20, 45, 3), np.float32)
+LIFTED[0, 22, 0] = 0.1
+
+
+def node(value: int, number: float) -> Callable[[Any, Any], None]:
+    """One number of psi in the middle of the grid: 0 is psi, 1 its slope, 2 its curvature."""
+    return lambda document, arrays: arrays["rows.nodes"].__setitem__((0, 22, value), number)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (node(0, np.nan), "nodes of a profile must be finite"),
+        (node(0, 9.0), "nodes of a profile must lie between the logarithms"),
+        (node(0, -1.0), "nodes of a profile must lie between the logarithms"),
+        (node(1, 0.1), "nodes of a profile must fall"),
+        (node(1, -9.0), "nodes of a profile must have a possible entropy"),
+        (node(2, 30.0), "nodes of a profile must have a possible variance"),
+        (node(2, -30.0), "nodes of a profile must have a possible variance"),
+        (lambda d, a: a["rows.nodes"].__iadd__(LIFTED), "nodes of a profile must be convex"),
+        (lambda d, a: a["rows.top"].__setitem__((0, 1), 0.1), "top of a profile must begin with 0"),
+        (
+            lambda d, a: a["rows.top"].__setitem__((0, -1), -np.inf),
+            "top of a profile must be finit",
+        ),
+        (lambda d, a: a["rows.mean"].__setitem__(0, 0.1), "mean of a profile must be finite and"),
+        (lambda d, a: a["rows.finite"].__setitem__(0, 71), "finite of a profile must be between"),
+        (lambda d, a: a["rows.ties"].__setitem__(0, 2), "ties of a profile must be the classes at"),
+        (lambda d, a: a["label_gap"].__setitem__(0, -1e-3), "label_gap of a profile must be a gap"),
+        (
+            lambda d, a: a.update({"rows.top": a["rows.top"][:, :2]}),
+            "top of a profile must be floa",
+        ),
+    ],
+)
+def test_crafted_profiles_of_nodes_are_refused(change, message, tmp_path):
+    profile = TemperatureProfile.from_logits(WIDE, WIDE.argmax(axis=1), top_k=4)
+    check_changed_profile(profile, change, message, tmp_path)
+
+
+def check_changed_profile(profile: Any, change: Any, message: str, folder: Path) -> None:
+    path = folder / "profile.safetensors"
+    calibrant.save(profile, path)
     document, arrays = _container.read(path)
     arrays = {name: array.copy() for name, array in arrays.items()}
     change(document, arrays)
     forge(path, "profile", document, arrays)
     with pytest.raises(FileError, match=message):
         calibrant.load(path)
+
+
+# --- what a file promises ---------------------------------------------------------------------
+
+
+def test_a_formula_that_moves_the_arg_max_is_not_that_of_a_method_that_keeps_it(tmp_path):
+    path = tmp_path / "irm.safetensors"
+    calibrant.save(calibrant.calibrator("irm").fit(LOGITS, LABELS), path)
+    document, arrays = _container.read(path)
+    document["formula"]["values"]["keep_arg_max"] = {"value": False}
+    forge(path, "calibrator", document, arrays)
+    with pytest.raises(FileError, match="MultiClassIsotonic with these parameters keeps the arg m"):
+        calibrant.load(path)
+
+
+def test_parameters_set_after_the_fit_must_not_promise_more(tmp_path):
+    pts = PTS(clip_logits=True, members=1).fit(LOGITS, LABELS)
+    pts.set_params(clip_logits=False)
+    with pytest.raises(ValueError, match="with these parameters keeps the arg max, its formula"):
+        calibrant.save(pts, tmp_path / "pts.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("ts", lambda d: d.update(formula=MARGIN), "needs a formula, got a Margin"),
+        ("ets", lambda d: d.update(formula=TS_DOCUMENT["formula"]), "object has no attribute"),
+        ("matrix", lambda d: d["fit_info"].update(details={}), "KeyError.*start_temperature"),
+        (
+            "matrix",
+            lambda d: start_temperature(d, -1.0),
+            "temperature_ must be a finite number abo",
+        ),
+        ("matrix", lambda d: start_temperature(d, "warm"), "could not convert string to float"),
+        ("ts", lambda d: d["fit_info"].update(iterations=1.5), "the report of the fit is none"),
+        ("ts", lambda d: d["fit_info"].update(loss=3), "the report of the fit is none"),
+        ("ts", lambda d: d["fit_info"].update(after=True), "the report of the fit is none"),
+        ("ts", lambda d: d["fit_info"].update(details=[]), "the report of the fit is none"),
+        ("ts", lambda d: d.update(n_classes=10**30), "n_classes must be a whole number up to"),
+        ("ts", lambda d: d.update(n_classes=1), "reads the top 2 logits, got 1 classes"),
+        ("ts", lambda d: d.update(parameters=[]), "has no attribute 'items'"),
+        ("ts", lambda d: d.update(kind="oracle"), "holds a 'oracle', which this calibrant does"),
+    ],
+)
+def test_documents_that_promise_what_is_not_there(name, change, message, tmp_path):
+    path = tmp_path / "c.safetensors"
+    calibrant.save(calibrant.calibrator(name).fit(LOGITS, LABELS), path)
+    document, arrays = _container.read(path)
+    change(document)
+    arrays = arrays if name == "matrix" else {}
+    forge(path, document.pop("kind"), document, arrays)
+    with pytest.raises(FileError, match=message):
+        calibrant.load(path)
+
+
+MARGIN = {"kind": "margin", "version": 1, "values": {}}
+
+
+def start_temperature(document: dict[str, Any], value: Any) -> None:
+    document["fit_info"]["details"]["start_temperature"] = value
+
+
+def test_messages_stay_short(tmp_path):
+    long = {"value": {"value": "x" * 100_000}}
+    for change in (ts_formula(values=long), {"class": "x" * 99_999}, {"input": "x" * 99_999}):
+        path = forge(tmp_path / "ts", "calibrator", TS_DOCUMENT | change, {})
+        with pytest.raises(FileError) as caught:
+            calibrant.load(path)
+        assert len(str(caught.value)) < 500 + len(str(path))
+
+
+def test_meters_go_round(tmp_path):
+    path = tmp_path / "meter.safetensors"
+    meter = calibrant.CalibrationMeter(input="logits").update(LOGITS, LABELS)
+    calibrant.save(meter, path)
+    assert calibrant.load(path).compute().ece == meter.compute().ece
+
+
+def test_a_calibrator_of_another_kind_of_file(tmp_path):
+    calibrant.save(fitted("ts"), tmp_path / "ts.safetensors")
+    assert isinstance(calibrant.io.load_calibrator(tmp_path / "ts.safetensors"), TS)
+    path = tmp_path / "profile.safetensors"
+    calibrant.save(TemperatureProfile.from_logits(LOGITS, LABELS), path)
+    with pytest.raises(FileError, match="holds a TemperatureProfile, not a calibrator"):
+        calibrant.io.load_calibrator(path)

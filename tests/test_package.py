@@ -1,14 +1,16 @@
-"""The package as a user gets it: import cost, public names, the wheel and its embedded data."""
+"""The package as a user gets it: import cost, public names, embedded data, wheel and sources."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -123,28 +125,50 @@ def test_the_embedded_file_is_small():
     assert sum(path.stat().st_size for path in files) < 400_000
 
 
-# --- the wheel --------------------------------------------------------------------------------
+# --- the wheel and the source distribution ------------------------------------------------------
 
 
-def registry_answers(folder: Path) -> bool:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "hatchling"]
-    return subprocess.run(command, cwd=folder, capture_output=True).returncode == 0
+def build(tree: Path, target: Path, **options: Any) -> Built:
+    """A source distribution and the wheel from that, by the back end that is installed."""
+    pytest.importorskip("hatchling", reason="the build back end is not installed")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(target), str(tree)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+    assert result.returncode == 0, result.stdout + result.stderr
+    (wheel,), (sdist,) = target.glob("*.whl"), target.glob("*.tar.gz")
+    return Built(wheel, sdist)
+
+
+class Built(NamedTuple):
+    """The files of a release."""
+
+    wheel: Path
+    sdist: Path
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    if result.returncode and not registry_answers(folder):
-        pytest.skip("the build back end cannot be had: no package registry")
-    assert result.returncode == 0, result.stdout + result.stderr
-    (path,) = folder.glob("*.whl")
-    return path
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return build(ROOT, tmp_path_factory.mktemp("dist"))
 
 
-def test_the_wheel_holds_the_package_its_data_and_its_licence(wheel):
-    names = zipfile.ZipFile(wheel).namelist()
+def unpack(sdist: Path, place: Path) -> Path:
+    """The folder of a source distribution, below another."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(place, filter="data")
+    (folder,) = place.iterdir()
+    return folder
+
+
+def files_of_the_repository() -> set[str]:
+    """What is tracked, or will be."""
+    command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        pytest.skip("this is no clone")
+    return {name for name in result.stdout.splitlines() if (ROOT / name).is_file()}
+
+
+def test_the_wheel_holds_the_package_its_data_and_its_licence(built):
+    names = zipfile.ZipFile(built.wheel).namelist()
     sources = {
         str(path.relative_to(ROOT / "src"))
         for path in (ROOT / "src/calibrant").rglob("*")
@@ -154,24 +178,57 @@ def test_the_wheel_holds_the_package_its_data_and_its_licence(wheel):
     assert packed == sources
     assert {"calibrant/py.typed", "calibrant/data/fashion-mnist-lenet5.npz"} <= packed
     info = {name.partition("/")[2] for name in names if ".dist-info/" in name}
-    assert {"METADATA", "entry_points.txt", "licenses/LICENSE"} <= info
+    assert info == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"calibrant"}
 
 
-def test_the_wheel_does_the_main_job(wheel, tmp_path):
+def test_the_source_distribution_holds_the_repository_but_its_large_data(built):
+    with tarfile.open(built.sdist) as archive:
+        assert all(member.isfile() for member in archive)
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    left_out = ("data/", ".ci/", ".pre-commit-config.yaml")
+    tracked = {name for name in files_of_the_repository() if not name.startswith(left_out)}
+    assert packed == tracked | {"PKG-INFO"}
+    assert {"LICENSE", "SECURITY.md", "Makefile", "requirements/development.txt"} <= packed
+
+
+def test_another_time_and_place_give_the_same_bytes(built, tmp_path):
+    """From an unpacked source distribution, whose files have other dates and permissions."""
+    tree = unpack(built.sdist, tmp_path / "elsewhere")
+    for path in tree.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+        os.utime(path, (1e9, 1e9))
+    again = build(tree, tmp_path / "dist", umask=0o077)
+    for first, second in zip(built, again, strict=True):
+        assert first.name == second.name
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_wheel_does_the_main_job(built, tmp_path):
     """Unpacked in front of the installed package, whose dependencies it uses."""
     place = tmp_path / "unpacked"
-    zipfile.ZipFile(wheel).extractall(place)
+    zipfile.ZipFile(built.wheel).extractall(place)
     code = MAIN_JOB + "print(calibrant.__file__)"
     output = run(code, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(place)})
     assert Path(output.strip()).is_relative_to(place)
 
 
 @pytest.mark.slow
-def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path):
+def test_the_source_distribution_has_all_that_its_tests_need(built, tmp_path):
+    tree = unpack(built.sdist, tmp_path)
+    pytest_run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    pages = ["tests/test_documentation.py", "tests/test_requirements.py", "-m", "not slow"]
+    for command in ([*pytest_run, "--collect-only"], [*pytest_run, *pages]):
+        environment = os.environ | {"PYTHONPATH": str(tree / "src")}
+        result = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.slow
+def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env/bin/python"
-    install = [python, "-m", "pip", "install", "--quiet", wheel]
+    install = [python, "-m", "pip", "install", "--quiet", built.wheel]
     clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     for command in (
         install,

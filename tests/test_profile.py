@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import calibrant
 from calibrant import TemperatureProfile
 from calibrant._losses import LOSSES, ProfileLoss
+from hard_logits import adversarial
 
 WIDTHS = (2, 10, 64, 65, 1000, 50_000, 200_000)  # gaps are kept up to 64 classes, nodes beyond
 
@@ -500,7 +501,7 @@ def test_settings_are_checked():
     with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
         TemperatureProfile(top_k=0)
     for scale in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(ValueError, match="scale must be positive and finite"):
+        with pytest.raises(ValueError, match="scale must be a number from 1e-37 to 1e\\+37"):
             TemperatureProfile(scale=scale)
 
 
@@ -536,3 +537,22 @@ def test_a_refused_update_changes_nothing():
         profile.update(bad, labels)
     assert len(profile) == 400
     assert_same(profile, TemperatureProfile.from_logits(logits, labels))
+
+
+# --- what every profile obeys -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [2.0**-6, 1.0, 256.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("classes", [2, 64, 65, 700])
+def test_every_profile_of_logits_is_accepted_from_a_file(classes, dtype, scale):
+    """Ties, masks, near ties and huge rows: the checks of files refuse none of them."""
+    logits = adversarial(classes, dtype, rows=200)
+    rng = np.random.default_rng(classes)
+    finite = np.isfinite(logits)
+    labels = np.where(finite, rng.random(logits.shape), -1.0).argmax(axis=1)
+    profile = TemperatureProfile.from_logits(
+        logits, labels, sample_weight=10.0 ** rng.uniform(-20, 20, len(labels)), scale=scale
+    )
+    again = TemperatureProfile.from_state(*profile.to_state())
+    np.testing.assert_array_equal(again.row_nll(1.3), profile.row_nll(1.3))

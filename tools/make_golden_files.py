@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import calibrant
+from calibrant._files import replacing
 from calibrant.calibrators import REGISTRY, Calibrator, FitInfo
 from calibrant.formulas import Chain, ConstantTemperature, IncreasingTable
 
@@ -75,14 +76,14 @@ def others(folder: Path) -> None:
     logits, labels = example(CLASSES)
     wide = np.concatenate([logits] * 20, axis=1)
     made = {
-        "gaps.profile": lambda: calibrant.TemperatureProfile.from_logits(logits, labels),
-        "nodes.profile": lambda: calibrant.TemperatureProfile.from_logits(wide, labels),
+        "gaps": lambda: calibrant.TemperatureProfile.from_logits(logits, labels),
+        "nodes": lambda: calibrant.TemperatureProfile.from_logits(wide, labels),
         "meter": lambda: calibrant.CalibrationMeter(n_bins=5).update(
             scores("probs", CLASSES), labels
         ),
     }
     for name, make in made.items():
-        path = folder / f"{name}.file"
+        path = folder / "others" / f"{name}.safetensors"
         if not path.exists():
             calibrant.save(make(), path)
             print(f"wrote {path}")
@@ -90,7 +91,7 @@ def others(folder: Path) -> None:
 
 def main(folder: Path) -> None:
     """Write what is missing."""
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "others").mkdir(parents=True, exist_ok=True)
     answers = folder / "probabilities.npz"
     known = dict(np.load(answers)) if answers.exists() else {}
     for name in (*REGISTRY, *VARIANTS, "chain"):
@@ -102,14 +103,16 @@ def main(folder: Path) -> None:
         classes = calibrator.n_classes_ or CLASSES
         known[name] = calibrator.predict_proba(scores(calibrator.input, classes))
         print(f"wrote {path}")
-    np.savez_compressed(answers, **known)
+    with replacing(answers) as file:
+        np.savez_compressed(file, **known)
     others(folder)
     inputs = {
         f"{kind}-{classes}": scores(kind, classes)
         for kind in ("logits", "probs")
         for classes in (2, CLASSES)
     }
-    np.savez_compressed(folder / "scores.npz", **inputs)
+    with replacing(folder / "scores.npz") as file:
+        np.savez_compressed(file, **inputs)
 
 
 if __name__ == "__main__":

@@ -182,6 +182,10 @@ class NumpyOps(ArrayOps):
     def max(self, x: Array) -> Array:
         return row_max(x)[:, None] if x.ndim == 2 else x.max(axis=-1, keepdims=True)
 
+    @np.errstate(over="ignore")  # -inf is what a gap too large for its float means
+    def gaps(self, x: Array) -> Array:
+        return x - self.max(x)
+
     @blas_flags_ignored
     def sum(self, x: Array) -> Array:
         """In float64 a row's sum does not depend on the rows around it: a step may follow."""

@@ -8,7 +8,7 @@ they are used, by ``check_peaks``: a NaN or +inf anywhere in a row shows in that
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any, get_args
 
@@ -16,25 +16,33 @@ import numpy as np
 from array_api_compat import array_namespace, is_cupy_array, is_numpy_array, is_torch_array
 from numpy.typing import NDArray
 
-from calibrant._errors import warn
 from calibrant._types import Array, InputKind, Labels, RowRule
 
 TILE_ELEMENTS = 131_072  # large enough that threads do not wait for the interpreter
 DEVICE_TILE_ELEMENTS = 16 * 1024 * 1024  # an accelerator wants large tiles
 FEW_CLASSES = 32  # up to here columns are worked through one by one
 FEW_ROWS = 16  # .. but for so few rows the calls cost more than they save
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-50, 1e50  # fourth powers and their sums stay ordinary
 SUM_TOLERANCE = 1e-3  # how far a row of probabilities may be from 1: float16 loses that much
 
 
-def as_scores(scores: Any, name: str = "logits") -> Array:
-    """A real (rows, classes) array with at least one row and two classes; values not looked at.
+def as_scores(
+    scores: Any, name: str = "logits", n_classes: int | None = None, *, may_be_empty: bool = False
+) -> Array:
+    """A real (rows, classes) array with two classes at least; values not looked at.
 
     A 1-D array is that of a binary model: a score s means the logits (0, s), and a probability p
-    of class 1 means the probabilities (1 - p, p).
+    of class 1 means the probabilities (1 - p, p). Where more classes are expected (``n_classes``)
+    it is refused. Without rows there must be leave.
     """
     if name not in get_args(InputKind):
         raise ValueError(f'input must be "logits" or "probs", got {name!r}')
     array = _as_array(scores, name)
+    if array.ndim == 1 and n_classes not in (None, 2):
+        raise ValueError(
+            f"{name} must have shape (rows, {n_classes}), got the 1-D shape {tuple(array.shape)}: "
+            f"one row alone is {name}.reshape(1, -1)"
+        )
     if array.ndim == 1:
         array = array if name == "logits" else as_working_float(array)
         xp = array_namespace(array)
@@ -42,11 +50,46 @@ def as_scores(scores: Any, name: str = "logits") -> Array:
         array = xp.stack([other, array], axis=1)
     if array.ndim != 2:
         raise ValueError(_wrong_rank(tuple(array.shape), name))
-    if array.shape[0] == 0:
+    if array.shape[0] == 0 and not may_be_empty:
         raise ValueError(f"{name} must have at least one row, got shape {tuple(array.shape)}")
     if array.shape[1] < 2:
         raise ValueError(f"{name} must have at least two classes, got shape {tuple(array.shape)}")
     return array
+
+
+def class_axis_of(
+    shape: Sequence[Any], n_classes: int | None, class_axis: int | None = None
+) -> int:
+    """Which axis of an array of any rank holds the classes, counted from the end.
+
+    It is the last one unless said otherwise. Sizes may be unknown (anything but integers). What
+    cannot be right is refused, and so is what could as well be meant otherwise: images whose last
+    axis and axis 1 both look like the classes.
+    """
+    rank = len(shape)
+    if class_axis is None and rank in (1, 2, 3) and n_classes in (None, shape[-1]):
+        return -1
+    axis = -1 if class_axis is None else class_axis
+    if not -rank <= axis < rank:
+        raise ValueError(
+            f"class_axis must be an axis of scores of shape {tuple(shape)}, got {axis}"
+        )
+    axis = axis - rank if axis >= 0 else axis
+    size = shape[axis]
+    known = isinstance(size, int)
+    remedy = "where the classes are axis 1, say class_axis=1"
+    if known and n_classes not in (None, size):
+        hint = f": {remedy}" if rank > 2 and shape[1] == n_classes else ""
+        raise ValueError(
+            f"fitted with {n_classes} classes, got {size} along axis {axis} of scores of shape "
+            f"{tuple(shape)}{hint}"
+        )
+    if class_axis is None and rank > (3 if known else 2) and shape[1] == n_classes:
+        raise ValueError(
+            f"both the last axis and axis 1 of scores of shape {tuple(shape)} may be the "
+            f"{n_classes} classes: {remedy}; where they are the last one, class_axis=-1"
+        )
+    return axis
 
 
 def _wrong_rank(shape: tuple[int, ...], name: str) -> str:
@@ -67,7 +110,7 @@ def _as_array(values: Any, name: str) -> Array:
         array_namespace(values)
     except TypeError:  # a list, a data frame, ...
         try:
-            values = np.asarray(values)
+            values = _from_other(values, name)
         except ValueError as error:
             raise ValueError(f"{name} must be a rectangular array: {error}") from None
     if isinstance(values, np.ndarray):
@@ -77,6 +120,20 @@ def _as_array(values: Any, name: str) -> Array:
     if any(kind in str(values.dtype) for kind in ("complex", "bool")):
         raise TypeError(f"{name} must be real numbers, got dtype {values.dtype}")
     return values
+
+
+def _from_other(values: Any, name: str) -> NDArray[Any]:
+    """What is no array as NumPy; columns of numbers that may be missing are still numbers."""
+    array = np.asarray(values)
+    if array.dtype != object or not hasattr(values, "dtypes"):
+        return array
+    kinds = {getattr(dtype, "kind", "O") for dtype in np.atleast_1d(np.asarray(values.dtypes))}
+    if not kinds <= set("fiu"):
+        return array
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must not have missing values (NA): leave such rows out") from None
 
 
 def refuse_masked(values: Any, name: str) -> None:
@@ -98,6 +155,8 @@ def as_working_float(array: Array) -> Array:
     if array.dtype == xp.float64 or array.dtype == xp.float32:
         return array
     narrow = "float16" in str(array.dtype)  # float16 and bfloat16
+    if is_numpy_array(array) and not array.dtype.isnative:
+        narrow = array.dtype.kind == "f" and array.dtype.itemsize < 8
     return _cast(array, xp.float32 if narrow else xp.float64)
 
 
@@ -151,10 +210,10 @@ def has_kernels(array: Array) -> bool:
 
 
 def row_tiles(array: Array, elements: int = TILE_ELEMENTS) -> list[slice]:
-    """Slices of rows that hold about so many elements each."""
+    """Slices of rows that hold about so many elements each; an empty one where there are none."""
     rows, classes = array.shape
     step = max(1, elements // classes)
-    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+    return [slice(start, min(start + step, rows)) for start in range(0, max(rows, 1), step)]
 
 
 # --- values -----------------------------------------------------------------------------------
@@ -190,26 +249,9 @@ def check_label_logits(
     if kind == "probs":
         raise ValueError(
             f"the true class must have a probability above 0 to fit on: {who}, whose probability "
-            "is 0. Give logits, or clip the probabilities to a small positive number"
+            "is 0. Give logits, or mix in the uniform distribution: 0.999 * probs + 0.001 / classes"
         )
     raise ValueError(f"a label must not lie on a masked class: {who}, whose logit is -inf")
-
-
-def warn_if_probabilities(scores: Array) -> None:
-    """Warn when an array given as logits looks like probabilities."""
-    first = max(1, TILE_ELEMENTS // scores.shape[1])
-    if not _sums_to_one(scores[:first]):  # as good as always
-        return
-    if all(_sums_to_one(scores[rows]) for rows in row_tiles(scores)):
-        warn(
-            "the array given as logits has non-negative rows that sum to 1: it looks like "
-            'probabilities. If it is, say input="probs"'
-        )
-
-
-def _sums_to_one(tile: Array) -> bool:
-    values = to_numpy(tile).astype(np.float64)
-    return bool(values.min() >= 0.0 and np.all(np.abs(values.sum(axis=1) - 1.0) < SUM_TOLERANCE))
 
 
 def check_probabilities(
@@ -274,7 +316,12 @@ def normalize_rows(probs: Array, name: str = "probs") -> Array:
 
 
 def without_ignored(
-    scores: Any, labels: Any, sample_weight: Any, ignore_index: int | None
+    scores: Any,
+    labels: Any,
+    sample_weight: Any,
+    ignore_index: int | None,
+    *,
+    may_be_empty: bool = False,
 ) -> tuple[Any, Any, Any]:
     """The rows whose label is not ``ignore_index`` (PyTorch marks padding with -100)."""
     if ignore_index is None:
@@ -287,15 +334,17 @@ def without_ignored(
     kept = np.flatnonzero(target != ignore_index)
     if kept.size == len(target):
         return scores, labels, sample_weight
-    if kept.size == 0:
+    if kept.size == 0 and not may_be_empty:
         raise ValueError(f"every label is the ignore_index {ignore_index}: no row is left")
     rows = array_namespace(scores).asarray(kept, **place_of(scores))
     weight = None if sample_weight is None else as_weights(sample_weight, len(target))[kept]
     return array_namespace(scores).take(scores, rows, axis=0), target[kept], weight
 
 
-def as_numpy(values: Any) -> NDArray[Any]:
+def as_numpy(values: Any, name: str = "labels") -> NDArray[Any]:
     """Any array, list or column in main memory as NumPy."""
+    if hasattr(values, "dtypes"):
+        return _from_other(values, name)
     return to_numpy(values) if hasattr(values, "shape") else np.asarray(values)
 
 
@@ -321,24 +370,35 @@ def as_labels(labels: Any, rows: int, classes: int) -> Labels:
     if array.ndim != 1:
         raise ValueError(f"labels must have shape (rows,), got shape {array.shape}")
     if len(array) != rows:
-        raise ValueError(f"labels and scores must have the same rows, got {len(array)} and {rows}")
-    if array.dtype.kind == "f":
-        _refuse_first(array != np.floor(array), array, "labels must be whole numbers")
+        hint = _BINARY_HINT if classes == 2 and len(array) == 1 else ""
+        raise ValueError(
+            f"labels and scores must have the same rows, got {len(array)} and {rows}{hint}"
+        )
+    if array.dtype.kind == "f" and (fractional := array != np.floor(array)).any():
+        hint = ". Leave rows without a label out" if np.isnan(array).any() else ""
+        _refuse_first(fractional, array, "labels must be whole numbers", hint)
     outside = (array < 0) | (array >= classes)
     if outside.any():
-        _refuse_first(outside, array, f"labels must lie in 0..{classes - 1}", _label_hint)
+        rule = f"labels must lie in 0..{classes - 1}"
+        _refuse_first(outside, array, rule, _label_hint(array, classes))
     return array.astype(np.int64)
 
 
-def _label_hint(array: NDArray[Any]) -> str:
+_BINARY_HINT = (
+    ". A 1-D array of scores is that of a binary model, one score per row; one row alone is "
+    "scores.reshape(1, -1)"
+)
+
+
+def _label_hint(array: NDArray[Any], classes: int) -> str:
     """What labels outside the classes probably are, and what to do about it."""
     if array.min() == -100:
         return ". -100 marks rows to be left out: say ignore_index=-100"
     if array.min() == -1 and set(np.unique(array)) == {-1, 1}:
         return ". For the labels -1 and 1 of two classes give (labels + 1) // 2"
-    if array.min() >= 1:
+    if array.min() >= 1 and array.max() == classes:
         return ". If they are 1, 2, .., give labels - 1"
-    return ""
+    return _BINARY_HINT if classes == 2 else ""
 
 
 def _from_one_hot(array: NDArray[Any], classes: int) -> NDArray[np.int64]:
@@ -359,7 +419,7 @@ def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     if sample_weight is None:
         return np.ones(rows)
     refuse_masked(sample_weight, "sample_weight")
-    array = as_numpy(sample_weight)
+    array = as_numpy(sample_weight, "sample_weight")
     if array.dtype.kind not in "fiub":
         raise TypeError(f"sample_weight must be numbers, got dtype {array.dtype}")
     if array.shape != (rows,):
@@ -367,17 +427,29 @@ def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     array = array.astype(np.float64)
     bad = ~(np.isfinite(array) & (array >= 0.0))
     _refuse_first(bad, array, "sample_weight must be finite and at least 0")
-    if not array.any():
+    if rows and not array.any():
         raise ValueError("sample_weight must not be zero everywhere")
+    extreme = (array > 0.0) & ~((array >= SMALLEST_WEIGHT) & (array <= LARGEST_WEIGHT))
+    span = f"[{SMALLEST_WEIGHT:g}, {LARGEST_WEIGHT:g}]"
+    if extreme.any():
+        _refuse_first(extreme, array, f"sample_weight must be 0 or in {span}", _weight_hint(array))
     return array
+
+
+def _weight_hint(array: NDArray[np.float64]) -> str:
+    """How to bring weights into range."""
+    return (
+        f". Divide them all by the largest, {array.max():g}: of such weights only the ratios "
+        "matter. What is then still too small may as well be 0"
+    )
 
 
 def _refuse_first(
     bad: NDArray[np.bool_],
     values: NDArray[Any],
     rule: str,
-    hint: Callable[[NDArray[Any]], str] = lambda _: "",
+    hint: str = "",
 ) -> None:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"{rule}, got {values[row]} at row {row}{hint(values)}")
+        raise ValueError(f"{rule}, got {values[row]} at row {row}{hint}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from reprlib import repr as shown
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -16,10 +17,12 @@ from numpy.typing import NDArray
 
 from calibrant._arrays import as_numpy, as_weights
 from calibrant._types import Floats
+from calibrant._weights import are_counts, copy_squares
 
 Norm = Literal[1, 2, "max"]
 Scheme = Literal["equal-width", "equal-mass"]
 
+MOST_BINS = 10**6
 _CHUNK = 32_768  # rows whose temporaries stay in the processor's cache
 _SLACK = 1e-6  # rounding allowed beyond [0, 1]
 
@@ -42,7 +45,7 @@ def equal_mass_edges(values: Floats, n_bins: int, weight: Floats | None = None) 
     _check_number(n_bins)
     if weight is not None:
         values, weight = values[weight > 0.0], weight[weight > 0.0]
-    if weight is None or np.all(weight == weight[0]):
+    if weight is None or (np.all(weight == weight[0]) and not are_counts(weight)):
         ordered = np.sort(values)
         mass = np.arange(1.0, len(values) + 1.0)
     else:
@@ -84,6 +87,8 @@ def _check_number(n_bins: int) -> None:
     """Refuse what is no number of bins."""
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1, got {n_bins}")
+    if n_bins > MOST_BINS:
+        raise ValueError(f"n_bins must be at most {MOST_BINS}, got {shown(n_bins)}")
 
 
 def bin_index(values: Floats, edges: Floats) -> NDArray[np.intp]:
@@ -119,7 +124,8 @@ class BinStats:
     correct_sum : ndarray of shape (..., n_bins)
         The weighted sum of the hits in each bin.
     weight_squares : ndarray of shape (..., n_bins)
-        The sum of the squared weights in each bin, for the effective number of rows.
+        The sum of the squared weights in each bin, for the effective number of rows; a whole
+        weight w adds w, as so many rows of weight 1 do.
 
     Examples
     --------
@@ -181,6 +187,19 @@ class BinStats:
         confidence, correct, weight = as_confidences(confidence, correct, sample_weight)
         if edges is None:
             edges = make_edges(confidence, n_bins, scheme, weight)
+        squares = None if weight is None else copy_squares(weight)
+        return cls._of_columns(confidence, correct, weight, squares, edges)
+
+    @classmethod
+    def _of_columns(
+        cls,
+        confidence: NDArray[Any],
+        correct: NDArray[Any],
+        weight: Floats | None,
+        squares: Floats | None,
+        edges: Floats,
+    ) -> Self:
+        """The sums of columns; what the weights' squares are is for the caller to say."""
         size = len(edges) - 1
         sums = np.zeros((4, size))
         for part in row_chunks(len(confidence)):
@@ -189,7 +208,7 @@ class BinStats:
             if hits.dtype != np.bool_:
                 _check_share(hits, "correct", part.start)
             index = bin_index(values, edges)
-            sums += _chunk_sums(index, values, hits, weight, part, size)
+            sums += _chunk_sums(index, values, hits, weight, squares, part, size)
         return cls(edges, *sums)
 
     def __add__(self, other: BinStats) -> BinStats:
@@ -235,7 +254,7 @@ class BinStats:
 
     @property
     def effective_rows(self) -> Floats:
-        """Kish's number of equally weighted rows, (sum w)^2 / sum w^2; 0 where a bin is empty."""
+        """The rows of whole weights, Kish's (sum w)^2 / sum w^2 of others; 0 for empty bins."""
         return _ratio(self.weight**2, self.weight_squares, empty=0.0)
 
     def error(self, norm: Norm = 1) -> float:
@@ -320,16 +339,17 @@ def _chunk_sums(
     confidence: Floats,
     correct: NDArray[Any],
     weight: Floats | None,
+    squares: Floats | None,
     part: slice,
     size: int,
 ) -> NDArray[Any]:
     """Sums of weights, confidences, hits and squared weights."""
-    if weight is None:
+    if weight is None or squares is None:
         count = np.bincount(index, minlength=size)
         hits = np.bincount(index, correct, size)
         return np.stack([count, np.bincount(index, confidence, size), hits, count])
     chunk = weight[part]
-    columns = (chunk, chunk * confidence, chunk * correct, chunk * chunk)
+    columns = (chunk, chunk * confidence, chunk * correct, squares[part])
     return np.stack([np.bincount(index, column, size) for column in columns])
 
 

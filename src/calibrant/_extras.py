@@ -8,14 +8,25 @@ from typing import Any
 PACKAGES = {"PIL": "pillow"}  # where a package is not called as its module is
 
 
-def need(module: str, extra: str, who_needs: str) -> Any:
+def need(module: str, extra: str, who_needs: str, oldest: tuple[int, int] | None = None) -> Any:
     """A module of another package, or an error that says how to install it.
 
-    ``who_needs`` begins the message: "calibrant.onnx needs", ".parquet files need".
+    ``who_needs`` begins the message: "calibrant.onnx needs", ".parquet files need". ``oldest`` is
+    the first version that will do, where an older one would do harm.
     """
+    top = module.partition(".")[0]
+    package = PACKAGES.get(top, top)
+    how = f'pip install "calibrant[{extra}]"'
     try:
-        return import_module(module)
+        found = import_module(module)
     except ImportError as error:
-        top = module.partition(".")[0]
-        package = PACKAGES.get(top, top)
-        raise ImportError(f'{who_needs} {package}: pip install "calibrant[{extra}]"') from error
+        raise ImportError(f"{who_needs} {package}: {how}") from error
+    if oldest is not None and _version(found) < oldest:
+        least = ".".join(map(str, oldest))
+        raise ImportError(f"{who_needs} {package} {least} or later, not {found.__version__}: {how}")
+    return found
+
+
+def _version(module: Any) -> tuple[int, int]:
+    major, minor, *_ = module.__version__.split(".")
+    return int(major), int(minor)

@@ -1,34 +1,134 @@
-"""Files that appear whole or not at all."""
+"""Output files: they appear whole or not at all, and take the place of nothing but files.
+
+A link stands for what it points to, there or not: that is written, and the link stays. A file that
+is replaced keeps its mode and its owner. All of it is checked twice: before the work, where the
+caller asks for it, and when the file is written.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
-import tempfile
-from collections.abc import Iterator
+import secrets
+import stat
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
+
+FilePath = str | os.PathLike[str]
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def check_suffix(path: FilePath, suffixes: Collection[str]) -> None:
+    """Refuse a name that does not end as the names of such files do, in letters of either case."""
+    if Path(path).suffix.lower() not in suffixes:
+        ends = ", ".join(suffixes) if len(suffixes) == 1 else f"one of {', '.join(suffixes)}"
+        raise ValueError(f"the file's name must end in {ends}, got {os.fspath(path)!r}")
+
+
+def check_output(path: FilePath, suffixes: Collection[str] = ()) -> None:
+    """Refuse what ``replacing`` would refuse to write: before the work is done, not after it."""
+    if suffixes:
+        check_suffix(path, suffixes)
+    _destination(Path(path))
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: FilePath) -> Iterator[IO[bytes]]:
     """A file under a temporary name that takes the place of ``path`` once it is whole."""
-    handle, temporary = _temporary_beside(path)
+    path = Path(path)
+    target, before = _destination(path)
+    temporary = _temporary_beside(target)
+    mode = 0o666 if before is None else 0o600  # less the umask, which the system sees to
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
+            if before is not None:  # from the start, so that nobody reads what he could not read
+                _keep_mode_and_owner(temporary, before)
             yield file
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp's own mode keeps everybody else out
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+            file.flush()
+            # Before the renaming: after a crash of the machine there is the old file or the new
+            # one, and never an empty one. Which of them does not matter: the folder is not synced.
+            os.fsync(file.fileno())
+        _destination(path)  # something else may have come there meanwhile
+        os.replace(temporary, target)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        _raise_about(path, temporary, error)
 
 
-def _temporary_beside(path: Path) -> tuple[int, str]:
-    """An open, hidden file in the folder of ``path``: only there is renaming it one step."""
+def write_text(path: FilePath, text: str) -> None:
+    """Write a text file; it appears whole or not at all."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+# --- where an output goes ---------------------------------------------------------------------
+
+
+def _destination(path: Path) -> tuple[Path, os.stat_result | None]:
+    """The file that stands behind a name, and what is known of it where it is there already."""
+    target = Path(os.path.realpath(path))
     try:
-        return tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    except OSError as error:  # says the temporary name, which nobody asked for
-        raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
+        before = os.stat(path)  # refuses circles of links and names that are too long
+    except (FileNotFoundError, NotADirectoryError):
+        before = None
+    folder = target.parent if path.parent.is_dir() else path.parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder} to write {path.name} to")
+    if before is not None:
+        _check_replaceable(path, before)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _refused(errno.EACCES, "its folder may not be written to", path)
+    return target, before
+
+
+def _check_replaceable(path: Path, before: os.stat_result) -> None:
+    """Refuse what is no file, is write-protected, or could not be given back to its owner."""
+    if not stat.S_ISREG(before.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(before.st_mode), "no file")
+        code = errno.EISDIR if stat.S_ISDIR(before.st_mode) else errno.EEXIST
+        raise _refused(code, f"is {kind}, and only a file is replaced", path)
+    if not os.access(path, os.W_OK):
+        raise _refused(errno.EACCES, "may not be written to", path)
+    if hasattr(os, "geteuid") and os.geteuid() not in (0, before.st_uid):
+        raise _refused(errno.EPERM, "belongs to somebody else: delete it first", path)
+
+
+def _refused(code: int, reason: str, path: Path) -> OSError:
+    return OSError(code, reason, os.fspath(path))
+
+
+# --- writing it -------------------------------------------------------------------------------
+
+
+def _temporary_beside(target: Path) -> Path:
+    """A hidden name in the folder, from where renaming is one step; never longer than allowed."""
+    return target.with_name(f".calibrant-{secrets.token_hex(8)}.tmp")
+
+
+def _keep_mode_and_owner(file: Path, before: os.stat_result) -> None:
+    """Give a new file the mode and the owner of the one whose place it will take."""
+    now = os.stat(file)
+    if hasattr(os, "chown") and (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        os.chown(file, before.st_uid, before.st_gid)
+    os.chmod(file, stat.S_IMODE(before.st_mode))  # last: a new owner takes some bits away
+
+
+def _raise_about(path: Path, temporary: Path, error: BaseException) -> NoReturn:
+    """Raise an error; one of the system is about the file that was asked for."""
+    # torch raises one of its own over that of the system, NumPy one without a number
+    cause = error.__context__ if isinstance(error, RuntimeError) else error
+    if not isinstance(cause, OSError) or cause.filename not in (None, os.fspath(temporary)):
+        raise error
+    if cause.errno is None:
+        raise OSError(f"{path} could not be written whole: {cause}") from None
+    raise OSError(cause.errno, cause.strerror, os.fspath(path)) from None

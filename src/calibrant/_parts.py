@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from reprlib import repr as shown
 from typing import Any, ClassVar
 
 import numpy as np
@@ -79,6 +80,12 @@ class Part:
 
 # --- invariants ---------------------------------------------------------------------------------
 
+# Every number of a part is one of float32, too, in which most formulas are computed: none becomes
+# infinite there, and none that must be positive becomes 0. No sensible fit comes near.
+LARGEST = 1e37
+SMALLEST = 1e-37  # of what must be positive
+MOST_CLASSES = 2**22
+
 
 def require(holds: bool, rule: str) -> None:
     """Refuse what breaks a rule."""
@@ -86,20 +93,24 @@ def require(holds: bool, rule: str) -> None:
         raise ValueError(rule)
 
 
-def checked_number(
-    part: Part, name: str, low: float = -np.inf, high: float = np.inf, *, above: float = -np.inf
-) -> float:
-    """A field as a finite float within its bounds, stored as such."""
+def checked_number(part: Part, name: str, low: float = -LARGEST, high: float = LARGEST) -> float:
+    """A field as a float within its bounds, stored as such."""
     value = getattr(part, name)
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    value = float(value)
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, got {shown(value)}")
+    # before it becomes a float, which not every whole number of a file can; False for NaN
     require(
-        bool(np.isfinite(value)) and low <= value <= high and value > above,
-        f"{name} must be a finite number{_bounds(low, high, above)}, got {value}",
+        bool(low <= value <= high),
+        f"{name} must be a number from {low:g} to {high:g}, got {shown(value)}",
     )
-    object.__setattr__(part, name, value)
-    return value
+    object.__setattr__(part, name, float(value))
+    return float(value)
+
+
+def checked_positive(part: Part, name: str, high: float = LARGEST) -> float:
+    """A field as a float above 0."""
+    return checked_number(part, name, SMALLEST, high)
 
 
 def checked_array(
@@ -109,11 +120,10 @@ def checked_array(
     ndim: int,
     shape: tuple[int, ...] | None = None,
     kind: str = "float64",
-    low: float = -np.inf,
-    high: float = np.inf,
-    infinite: bool = False,
+    low: float = -LARGEST,
+    high: float = LARGEST,
 ) -> NDArray[Any]:
-    """A field as a read-only array of the right type and shape."""
+    """A field as a read-only array of the right type and shape, its numbers within bounds."""
     array = np.array(getattr(part, name), order="C")
     if array.dtype.kind not in {"float64": "fiu", "int64": "iu", "bool": "b"}[kind]:
         raise TypeError(f"{name} must be an array of {kind}, got dtype {array.dtype}")
@@ -122,10 +132,8 @@ def checked_array(
     if shape is not None:
         require(array.shape == shape, f"{name} must have shape {shape}, got {array.shape}")
     if kind == "float64":
-        finite = ~np.isnan(array) if infinite else np.isfinite(array)
-        require(bool(finite.all()), f"{name} must be finite")
-        inside = (array >= low) & (array <= high)
-        require(bool(inside.all()), f"{name} must lie in [{low}, {high}]")
+        inside = (array >= low) & (array <= high)  # False for NaN
+        require(bool(inside.all()), f"{name} must be numbers from {low:g} to {high:g}")
     array.flags.writeable = False
     object.__setattr__(part, name, array)
     return array
@@ -133,9 +141,12 @@ def checked_array(
 
 def checked_arrays(part: Part, name: str, ndim: int) -> tuple[NDArray[Any], ...]:
     """A field as a tuple of such arrays."""
+    values = getattr(part, name)
+    if not isinstance(values, tuple | list):
+        raise TypeError(f"{name} must be a tuple of arrays, got {shown(values)}")
     holder = _Holder()
     arrays = []
-    for index, array in enumerate(getattr(part, name)):
+    for index, array in enumerate(values):
         setattr(holder, f"{name}[{index}]", array)
         arrays.append(checked_array(holder, f"{name}[{index}]", ndim=ndim))
     object.__setattr__(part, name, tuple(arrays))
@@ -149,15 +160,18 @@ class _Holder(Part):
 def checked_flag(part: Part, name: str) -> None:
     """Refuse a field that is neither True nor False."""
     if not isinstance(getattr(part, name), bool):
-        raise TypeError(f"{name} must be True or False, got {getattr(part, name)!r}")
+        raise TypeError(f"{name} must be True or False, got {shown(getattr(part, name))}")
 
 
-def checked_count(part: Part, name: str, low: int = 1) -> int:
-    """A field as a whole number of at least ``low``."""
+def checked_count(part: Part, name: str, low: int = 1, high: int = MOST_CLASSES) -> int:
+    """A field as a whole number within bounds."""
     value = getattr(part, name)
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
-    require(int(value) >= low, f"{name} must be at least {low}, got {value}")
+        raise TypeError(f"{name} must be a whole number, got {shown(value)}")
+    require(
+        low <= int(value) <= high,
+        f"{name} must be a whole number from {low} to {high}, got {shown(value)}",
+    )
     object.__setattr__(part, name, int(value))
     return int(value)
 
@@ -167,16 +181,6 @@ def checked_part(part: Part, name: str, kind: type[Any]) -> None:
     value = getattr(part, name)
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
-
-
-def _bounds(low: float, high: float, above: float) -> str:
-    said = [
-        f"above {above:g}" if above > -np.inf else "",
-        f"at least {low:g}" if low > -np.inf else "",
-        f"at most {high:g}" if high < np.inf else "",
-    ]
-    text = " and ".join(part for part in said if part)
-    return f" {text}" if text else ""
 
 
 # --- to documents and back ------------------------------------------------------------------------
@@ -234,15 +238,25 @@ def _value(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
 MOST_NESTED = 16  # parts within parts that a file may hold
 
 
-def from_state(document: Any, arrays: Mapping[str, NDArray[Any]], depth: int = 0) -> Part:
-    """The part of ``to_state``; ValueError or TypeError for anything else."""
+def from_state(document: Any, arrays: Mapping[str, NDArray[Any]]) -> Part:
+    """The part of ``to_state``; ValueError or TypeError for anything else.
+
+    Every array belongs to one field, so that a small file cannot make a large part.
+    """
+    unused = dict(arrays)
+    part = _part(document, unused, 0)
+    require(not unused, f"no part has the arrays {shown(sorted(unused))}")
+    return part
+
+
+def _part(document: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Part:
     if depth > MOST_NESTED:
         raise ValueError(f"parts must not be nested deeper than {MOST_NESTED}")
     if not isinstance(document, dict) or document.keys() != {"kind", "version", "values"}:
         raise ValueError("a part must have a kind, a version and values")
     kind, version, stored = document["kind"], document["version"], document["values"]
     if not isinstance(kind, str) or kind not in KINDS:
-        raise ValueError(f"there is no part {kind!r} in this calibrant")
+        raise ValueError(f"there is no part {shown(kind)} in this calibrant")
     if not isinstance(stored, dict) or not isinstance(version, int) or isinstance(version, bool):
         raise TypeError(f"the version and values of a {kind} are no such things")
     cls = KINDS[kind]
@@ -251,22 +265,22 @@ def from_state(document: Any, arrays: Mapping[str, NDArray[Any]], depth: int = 0
         values = cls.upgraded(version, values)
     known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     if values.keys() != known:
-        raise ValueError(f"a {kind} has the fields {sorted(known)}, got {sorted(values)}")
+        raise ValueError(f"a {kind} has the fields {sorted(known)}, got {shown(sorted(values))}")
     return cls(**values)
 
 
-def _restored(value: Any, arrays: Mapping[str, NDArray[Any]], depth: int) -> Any:
+def _restored(value: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Any:
     if not isinstance(value, dict) or len(value) != 1:
         raise ValueError("a stored value must be a value, an array, a part or a tuple")
     ((form, content),) = value.items()
     if form == "array":
         if not isinstance(content, str) or content not in arrays:
-            raise ValueError(f"there is no array {content!r}")
-        return arrays[content]
+            raise ValueError(f"there is no array {shown(content)}, or another field has it")
+        return arrays.pop(content)
     if form == "part":
-        return from_state(content, arrays, depth + 1)
+        return _part(content, arrays, depth + 1)
     if form == "tuple" and isinstance(content, list) and depth < MOST_NESTED:
         return tuple(_restored(one, arrays, depth + 1) for one in content)
     if form == "value" and (content is None or isinstance(content, bool | int | float | str)):
         return content
-    raise ValueError(f"a stored value must not be {form}")
+    raise ValueError(f"a stored value must not be a {shown(form)}")

@@ -34,6 +34,32 @@ def log_odds(probs: Array, ops: Ops) -> Array:
     return ops.where(positive, centred, -np.inf)
 
 
+def ordered_log_odds(probs: Array, ops: Ops) -> Array:
+    """``log_odds`` with the arg max of the probabilities.
+
+    The logarithms of neighbouring floats may be the same: then the smaller one is put below.
+    """
+    return keep_arg_max_of_scores(log_odds(probs, ops), probs, ops)
+
+
+def class_log_odds(logits: Array, ops: Ops) -> Array:
+    """log(p_c / (1 - p_c)) with p = softmax(z): z_c less the log-sum-exp of the other classes.
+
+    Exact for logits of any size. A masked class has -inf; a class whose others are all masked has
+    no odds, and gets 0.
+    """
+    gaps = ops.gaps(logits)
+    first = ops.first_largest(gaps)
+    weight = ops.exp(gaps)
+    below = ops.log(ops.sum(weight) - ops.where(first, 0.0, weight))  # at least the arg max is left
+    second = ops.top(gaps, 2)[..., 1:2]
+    alone = ops.is_masked(second)
+    second = ops.where(alone, 0.0, second)
+    others = ops.where(first, 0.0, ops.exp(ops.minimum(gaps - second, 0.0)))
+    rest = second + ops.log(ops.where(alone, 1.0, ops.sum(others)))
+    return gaps - ops.where(first, rest, below)
+
+
 def top_k(logits: Array, k: int, ops: Ops) -> Array:
     """The k largest values of each row in decreasing order.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 
 def available_cores() -> int:
@@ -19,32 +20,68 @@ def available_cores() -> int:
         return max(1, os.cpu_count() or 1)
 
 
-class _OneThread:
-    """BLAS at one thread while any caller wants it: the first one sets it, the last one resets it.
+@contextmanager
+def mapping(threads: int) -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], Any]]:
+    """A ``map`` on so many threads; on one, that of this thread.
 
-    The setting belongs to the whole process. Were every caller to restore what it found, callers
-    on several threads would restore each other's.
+    Threads cost more than little work takes, and Ctrl-C while Python starts one may leave a thread
+    that never ends.
+    """
+    if threads == 1:
+        yield map
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield pool.map
+
+
+class _OneThread:
+    """BLAS at one thread while the first caller is inside, who then puts back what it found.
+
+    The setting belongs to the whole process: were every caller to put back what it found, callers
+    on several threads would put back each other's. And it is the first caller that does, not the
+    last one, for OpenBLAS heeds only one thread. Callers that are still inside go on with more
+    threads, which costs time and nothing else.
+
+    What there was is kept before anything is changed, and a caller may leave twice: an interrupt at
+    any point loses nothing. One that was interrupted while leaving leaves for good when it is
+    collected, maybe by a thread that is in here: the lock lets a thread in twice.
     """
 
     def __init__(self) -> None:
-        self.lock, self.users = threading.Lock(), 0
-        self.limits: Any = None
+        self.lock = threading.RLock()
+        self.first: object | None = None  # the caller that set it
+        self.thread = 0  # that it is on
+        self.before: list[tuple[Any, int]] = []  # the libraries and their threads
 
-    def enter(self) -> None:
+    def enter(self, caller: object) -> None:
         with self.lock:
-            self.users += 1
-            if self.users == 1:
-                self.limits = threadpool_limits(limits=1, user_api="blas")
+            if self.first is None:
+                libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                self.before = [(library, library.get_num_threads()) for library in libraries]
+                self.thread, self.first = threading.get_ident(), caller
+                for library in libraries:
+                    library.set_num_threads(1)
 
-    def leave(self) -> None:
+    def leave(self, caller: object) -> None:
         with self.lock:
-            self.users -= 1
-            if self.users == 0:
-                self.limits.restore_original_limits()
-                self.limits = None
+            if self.first is caller:
+                self._put_back()
+
+    def forget_other_threads(self) -> None:
+        """In a new process after a fork, which has the thread that forked and no other."""
+        self.lock = threading.RLock()
+        if self.first is not None and self.thread != threading.get_ident():
+            self._put_back()
+
+    def _put_back(self) -> None:
+        for library, threads in self.before:
+            library.set_num_threads(threads)
+        self.first = None
 
 
 _one_thread = _OneThread()
+if hasattr(os, "register_at_fork"):  # not on every system
+    os.register_at_fork(after_in_child=_one_thread.forget_other_threads)
 
 
 @contextmanager
@@ -57,8 +94,13 @@ def one_blas_thread(wanted: bool = True) -> Iterator[None]:
     if not wanted:
         yield
         return
-    _one_thread.enter()
+    caller = object()
     try:
+        _one_thread.enter(caller)
         yield
     finally:
-        _one_thread.leave()
+        try:
+            _one_thread.leave(caller)
+        except BaseException:  # interrupted on the way out: leave all the same
+            _one_thread.leave(caller)
+            raise

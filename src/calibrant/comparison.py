@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from calibrant._errors import CalibrationWarning
+from calibrant._errors import noted, warn
+from calibrant._memory import lacks_memory
 from calibrant._progress import reporter
 from calibrant._types import InputKind, Progress
-from calibrant.calibrators import REGISTRY, calibrator
+from calibrant.calibrators import REGISTRY, acronym, calibrator
 from calibrant.metrics._labelled import accepted, labelled
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._readings import DEFAULT_BINS
@@ -144,7 +144,7 @@ def compare(
         Their true classes.
     methods : iterable of str, optional
         Names in the registry of calibrators. By default all of them, without those for two classes
-        where there are more.
+        where there are more, and without those that would need more memory than is available.
     metrics : iterable of str, default ("accuracy", "ece", "classwise_ece", "brier", "nll")
         Names in ``calibrant.metrics.METRICS``.
     input : {"logits", "probs"}, default "logits"
@@ -180,9 +180,15 @@ def compare(
     True
     """
     fitted = accepted(val_scores, val_labels, val_weight, input, ignore_index)
-    judged = accepted(test_scores, test_labels, test_weight, input, ignore_index)
+    n_classes = fitted[0].shape[1]
+    judged = accepted(test_scores, test_labels, test_weight, input, ignore_index, n_classes)
+    if judged[0].shape[1] != n_classes:
+        raise ValueError(
+            "validation and test scores must have the same classes, got "
+            f"{n_classes} and {judged[0].shape[1]}"
+        )
     chosen = metrics_named(metrics, weighted=test_weight is not None)
-    names = _methods_named(methods, fitted[0].shape[1])
+    names = _methods_named(methods, *fitted[0].shape)
     results = []
     with reporter("comparing", progress) as report:
         for done, name in enumerate(names):
@@ -218,7 +224,7 @@ def timed_fit(
     seconds : float
         How long the fit took.
     notes : tuple of str
-        The texts of its ``CalibrationWarning``s. Other warnings pass.
+        What calibrant would have warned of. Warnings of others pass.
 
     Examples
     --------
@@ -227,19 +233,10 @@ def timed_fit(
     >>> seconds > 0.0, len(notes)
     (True, 0)
     """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CalibrationWarning)
+    with noted() as notes:
         started = time.perf_counter()
         model.fit(scores, labels, sample_weight=sample_weight)
         seconds = time.perf_counter() - started
-    notes = []
-    for warning in caught:
-        if issubclass(warning.category, CalibrationWarning):
-            notes.append(str(warning.message))
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
     return seconds, tuple(notes)
 
 
@@ -251,23 +248,28 @@ def _judge(
     return {metric.name: metric.value(data, n_bins) for metric in metrics}
 
 
-def _methods_named(methods: Iterable[str] | None, n_classes: int) -> list[str]:
-    """Methods by their names, each once; None is all that take so many classes."""
+def _methods_named(methods: Iterable[str] | None, n_rows: int, n_classes: int) -> list[str]:
+    """Methods by their names, each once; None is all that take so many rows and classes."""
     if methods is None:
-        return _fitting(n_classes)
+        return _fitting(n_rows, n_classes)
     names = [methods] if isinstance(methods, str) else list(methods)
     if not all(isinstance(name, str) for name in names):
         raise TypeError(f"methods must be names such as 'ts', got {names!r}")
-    names = list(dict.fromkeys(name.lower() for name in names))
+    names = list(dict.fromkeys(map(acronym, names)))  # refuses what is none
     if not names:
         raise ValueError(f"methods must name at least one of {', '.join(REGISTRY)}, got none")
     for name in names:
-        cls = type(calibrator(name))  # refuses what is none
+        cls = REGISTRY[name]
         if cls.two_classes_only and n_classes != 2:
             raise ValueError(f"{cls.__name__} is for two classes, got {n_classes}")
     return names
 
 
-def _fitting(n_classes: int) -> list[str]:
-    """The methods that take scores with so many classes."""
-    return [name for name, cls in REGISTRY.items() if n_classes == 2 or not cls.two_classes_only]
+def _fitting(n_rows: int, n_classes: int) -> list[str]:
+    """The methods that take scores of this size; that some would need too much memory is told."""
+    names = [name for name, cls in REGISTRY.items() if n_classes == 2 or not cls.two_classes_only]
+    needs = {name: calibrator(name)._memory_needed(n_rows, n_classes) for name in names}
+    too_large = [name for name, needed in needs.items() if lacks_memory(needed)]
+    if too_large:
+        warn(f"left out, since they need more memory than is available: {', '.join(too_large)}")
+    return [name for name in names if name not in too_large]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from importlib.resources import files
+from importlib.resources import as_file, files
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from calibrant._errors import FileError
+from calibrant._foreign_files import Expansion, parsing
+from calibrant._npz import open_archive
 
 __all__ = ["LogitData", "load", "names", "read"]
 
@@ -94,10 +98,12 @@ def load(name: str) -> LogitData:
     """
     if name not in names():
         raise ValueError(f"data set must be one of {', '.join(names())}, got {name!r}")
-    return _read(files("calibrant") / "data" / name)
+    folder = files("calibrant") / "data"
+    with as_file(folder / f"{name}.npz") as arrays, as_file(folder / f"{name}.json") as card:
+        return _read(arrays, card)
 
 
-def read(path: str | PathLike[str]) -> LogitData:
+def read(path: str | PathLike[str], *, max_size: int | None = None) -> LogitData:
     """Read a data set from a file.
 
     Parameters
@@ -105,6 +111,9 @@ def read(path: str | PathLike[str]) -> LogitData:
     path : path-like
         A file NAME.npz with the arrays ``val_logits``, ``val_labels``, ``test_logits`` and
         ``test_labels``. Where NAME.json lies beside it, that is the card.
+    max_size : int, optional
+        The most bytes that the arrays may take in memory; by default 1e9, or 20 times the size of
+        the file where that is more.
 
     Returns
     -------
@@ -114,7 +123,9 @@ def read(path: str | PathLike[str]) -> LogitData:
     Raises
     ------
     ValueError
-        Where the file does not end in .npz, or lacks an array.
+        Where the file does not end in .npz.
+    FileError
+        Where the file is damaged, lacks an array, or would take too much memory.
     FileNotFoundError
         Where there is no such file.
 
@@ -133,14 +144,18 @@ def read(path: str | PathLike[str]) -> LogitData:
     file = Path(path)
     if file.suffix != ".npz":
         raise ValueError(f"the file must end in .npz, got {file}")
-    return _read(file.with_suffix(""))
+    return _read(file, file.with_suffix(".json"), max_size)
 
 
-def _read(stem: Any) -> LogitData:
-    array_file, card_file = stem.parent / f"{stem.name}.npz", stem.parent / f"{stem.name}.json"
-    card = json.loads(card_file.read_text()) if card_file.is_file() else {}
-    with array_file.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        missing = [name for name in _ARRAYS if name not in arrays]
+def _read(file: Path, card_file: Path, max_size: int | None = None) -> LogitData:
+    allowed = Expansion(file, max_size)
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {file}")
+    with parsing(file, "a NumPy archive"), open_archive(file) as archive:
+        missing = [name for name in _ARRAYS if name not in archive.names]
         if missing:
-            raise ValueError(f"{array_file} lacks {', '.join(missing)}; it must hold {_ARRAYS}")
-        return LogitData(stem.name, **{name: arrays[name] for name in _ARRAYS}, card=card)
+            raise FileError(f"{file} lacks {', '.join(missing)}; it must hold {_ARRAYS}")
+        arrays = archive.read(list(_ARRAYS), allowed)
+    with parsing(card_file, "a card"):
+        card = json.loads(card_file.read_text()) if card_file.is_file() else {}
+    return LogitData(file.stem, **dict(zip(_ARRAYS, arrays, strict=True)), card=card)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, get_args
 
@@ -16,9 +16,10 @@ from calibrant.metrics._intervals import (
     Estimate,
     check_level,
     check_resamples,
-    error_estimate,
     mean_estimate,
+    p_value_of,
 )
+from calibrant.metrics._inversion import inverted_interval, spread
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._readings import DEFAULT_BINS, Reads, bins_of, error_sample, row_scores
@@ -34,8 +35,8 @@ from calibrant.metrics._tables import (
     value_cell,
 )
 from calibrant.metrics.decomposition import split_brier
+from calibrant.metrics.kernel_test import SKCETest, quick_skce_test
 from calibrant.metrics.spiegelhalter import ZTest, promised_brier
-from calibrant.metrics.squared_kernel import SKCETest, default_skce_test
 
 DEFAULT_RESAMPLES = 200
 
@@ -68,8 +69,8 @@ class Evaluation(MetricReport):
     n_resamples : int
         How often rows and labels were drawn.
     skce : SKCETest or None
-        The kernel test of all classes; None where metrics were named, and with fewer than four
-        rows.
+        The kernel test of all classes, of 1,000 rows at most; None where metrics were named, where
+        nothing is drawn, and with fewer than two rows.
     spiegelhalter : ZTest or None
         The test of the Brier score; None where metrics were named.
     """
@@ -177,7 +178,7 @@ def evaluate(
         bins=bins_of("equal-width", data, n_bins),
         level=level,
         n_resamples=n_resamples,
-        skce=default_skce_test(data, rng) if metrics is None else None,
+        skce=quick_skce_test(data, n_resamples, rng) if metrics is None else None,
         spiegelhalter=promised_brier(data) if metrics is None else None,
     )
 
@@ -204,14 +205,38 @@ def _estimates(
             estimates[metric.name] = _plain_estimate(metric, data, n_bins, level)
         drawn = [metric for metric in family if metric.is_error and metric.resampled]
         if drawn and n_resamples:
-            drawing = Drawing([metric.statistic for metric in drawn], n_resamples, rng)
-            null, boot = error_sample(drawn[0].reads, data, n_bins).null_and_bootstrap(drawing)
-            for column, metric in enumerate(drawn):
-                value = estimates[metric.name].value
-                estimates[metric.name] = error_estimate(
-                    value, null[:, column], boot[:, column], level
-                )
+            estimates |= _error_estimates(drawn, data, n_bins, n_resamples, level, rng)
     report(len(families), len(families))
+    return estimates
+
+
+def _error_estimates(
+    errors: list[Metric],
+    data: Labelled,
+    n_bins: int,
+    n_resamples: int,
+    level: float,
+    rng: np.random.Generator,
+) -> dict[str, Estimate]:
+    """Errors of the same bins, each beside what a calibrated model would show."""
+    sample, bins = (
+        error_sample(errors[0].reads, data, n_bins),
+        bins_of(errors[0].reads, data, n_bins),
+    )
+    null = sample.null(Drawing([metric.statistic for metric in errors], n_resamples, rng))
+    covered = [metric for metric in errors if metric.has_interval]
+    own = np.random.default_rng(rng.integers(2**63))  # whichever metrics there are
+    tried = sample.families(Drawing([m.inverted for m in covered], n_resamples, own))
+    estimates = {}
+    for metric, draws in zip(errors, null.T, strict=True):
+        value = metric.from_bins(bins)
+        known = Estimate(value, null=float(draws.mean()), p_value=p_value_of(value, draws))
+        if metric.has_interval:
+            which = covered.index(metric)
+            shown = float(np.mean(metric.inverted(bins)))
+            low, high = inverted_interval(shown, tried, which, level)
+            known = replace(known, low=low, high=high, std_error=spread(tried, which))
+        estimates[metric.name] = known
     return estimates
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
+from math import inf, isfinite
+from reprlib import repr as shown
 from typing import Any, get_args
 
 import numpy as np
@@ -13,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _container
 from calibrant._errors import FileError
+from calibrant._files import check_output
 from calibrant._fit_info import FitInfo
-from calibrant._parts import from_state, to_state
+from calibrant._parts import MOST_CLASSES, from_state, to_state
 from calibrant._types import InputKind
 from calibrant.calibrators import REGISTRY, Calibrator
 from calibrant.formulas import Formula
@@ -22,6 +25,7 @@ from calibrant.metrics import CalibrationMeter
 from calibrant.profile import TemperatureProfile
 
 Saved = Calibrator | TemperatureProfile | CalibrationMeter
+SUFFIXES = (".safetensors",)  # of what is written; what is read may have any name
 Document = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
@@ -38,7 +42,8 @@ def save(thing: Saved, path: str | os.PathLike[str]) -> None:
         What to write. Calibrators of your own are registered first
         (``calibrant.calibrators.register``).
     path : path-like
-        The file.
+        The file; its name ends in ``.safetensors``. A file that is there is replaced and keeps its
+        mode and owner; a link stays, and what it points to is written.
 
     Raises
     ------
@@ -46,6 +51,11 @@ def save(thing: Saved, path: str | os.PathLike[str]) -> None:
         Where it is none of these, or an unregistered class.
     sklearn.exceptions.NotFittedError
         Where a calibrator is not fitted.
+    ValueError
+        Where the name ends otherwise.
+    OSError
+        Where the file cannot be written, or a folder, a device, a FIFO or a socket is in its place;
+        the error has the file's name.
 
     Examples
     --------
@@ -55,6 +65,7 @@ def save(thing: Saved, path: str | os.PathLike[str]) -> None:
     >>> calibrant.load(file)
     TemperatureScaling()
     """
+    check_output(path, SUFFIXES)
     if isinstance(thing, Calibrator):
         _container.write(path, "calibrator", *_calibrator_state(thing))
     elif isinstance(thing, TemperatureProfile):
@@ -74,7 +85,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path-like
-        The file.
+        The file, of any name: what it is, its content says.
 
     Returns
     -------
@@ -105,13 +116,15 @@ def load(path: str | os.PathLike[str]) -> Any:
         "meter": CalibrationMeter.from_state,
     }.get(kind)
     if reader is None:
-        raise FileError(f"{os.fspath(path)} holds a {kind!r}, which this calibrant does not know")
+        raise FileError(
+            f"{os.fspath(path)} holds a {shown(kind)}, which this calibrant does not know"
+        )
     try:
         return reader(document, arrays)
     except FileError as error:
         raise FileError(f"{os.fspath(path)} {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise FileError(f"{os.fspath(path)} does not fit a {kind}: {error!r}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise FileError(f"{os.fspath(path)} does not fit a {kind}: {error!r:.300}") from None
 
 
 def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
@@ -137,7 +150,7 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
     Examples
     --------
     >>> import calibrant, pathlib, tempfile
-    >>> file = pathlib.Path(tempfile.mkdtemp(), "ts.cal")
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "ts.safetensors")
     >>> ts = calibrant.TS().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
     >>> save(ts, file)
     >>> load_calibrator(file).temperature_ == ts.temperature_
@@ -160,6 +173,7 @@ def _calibrator_state(calibrator: Calibrator) -> tuple[Document, Arrays]:
             "own known by name"
         )
     check_is_fitted(calibrator, "formula_")
+    _check_arg_max(calibrator)  # parameters may have been set since the fit
     formula, arrays = to_state(calibrator.formula_)
     document = {
         "class": name,
@@ -182,22 +196,23 @@ def _calibrator_from(document: Mapping[str, Any], arrays: Mapping[str, NDArray[A
     cls = _classes().get(name) if isinstance(name, str) else None
     if cls is None:
         raise FileError(
-            f"holds a {name!r}, which this calibrant does not know: a calibrator of your own is "
-            "registered first (calibrant.calibrators.register)"
+            f"holds a {shown(name)}, which this calibrant does not know: a calibrator of your own "
+            "is registered first (calibrant.calibrators.register)"
         )
     calibrator = cls(**{key: _frozen(value) for key, value in document["parameters"].items()})
     formula = from_state(document["formula"], arrays)
     if not isinstance(formula, Formula):
         raise TypeError(f"a {name} needs a formula, got a {type(formula).__name__}")
     info, n_classes = FitInfo(**document["fit_info"], seconds=None), document["n_classes"]
-    _check_info(info, n_classes)
-    if n_classes is not None:
-        formula.check_classes(n_classes)
+    _check_info(info)
+    _check_classes(formula, n_classes)
     kind = document["input"]
     if kind not in get_args(InputKind):
-        raise ValueError(f'input must be "logits" or "probs", got {kind!r}')
+        raise ValueError(f'input must be "logits" or "probs", got {shown(kind)}')
     restored = calibrator._restored(formula, info, n_classes)
     restored.input_ = kind
+    _check_arg_max(restored)
+    _check_attributes(restored)
     return restored
 
 
@@ -206,11 +221,45 @@ def _without_time(info: FitInfo) -> Document:
     return {key: value for key, value in dataclasses.asdict(info).items() if key != "seconds"}
 
 
-def _check_info(info: FitInfo, n_classes: Any) -> None:
-    if not isinstance(info.converged, bool) or not isinstance(info.message, str):
+def _check_info(info: FitInfo) -> None:
+    numbers = [value for value in (info.before, info.after) if value is not None]
+    if not (
+        isinstance(info.converged, bool)
+        and isinstance(info.message, str)
+        and isinstance(info.iterations, int | None)
+        and isinstance(info.loss, str | None)
+        and all(isinstance(value, float) and isfinite(value) for value in numbers)
+        and isinstance(info.details, dict)
+    ):
         raise TypeError("the report of the fit is none")
-    if n_classes is not None and (isinstance(n_classes, bool) or not isinstance(n_classes, int)):
-        raise TypeError(f"n_classes must be a whole number or None, got {n_classes!r}")
+
+
+def _check_classes(formula: Formula, n_classes: Any) -> None:
+    if n_classes is None:
+        return
+    if isinstance(n_classes, bool) or not isinstance(n_classes, int) or n_classes > MOST_CLASSES:
+        raise TypeError(
+            f"n_classes must be a whole number up to {MOST_CLASSES} or None, got {shown(n_classes)}"
+        )
+    formula.check_classes(n_classes)
+
+
+def _check_arg_max(calibrator: Calibrator) -> None:
+    """Refuse a formula that moves the arg max where the method with these parameters does not."""
+    if calibrator._will_keep_arg_max() and not calibrator.formula_.keeps_arg_max:
+        name = type(calibrator).__name__
+        raise ValueError(f"a {name} with these parameters keeps the arg max, its formula does not")
+
+
+def _check_attributes(calibrator: Calibrator) -> None:
+    """Refuse a formula, or a report, off which the attributes of the method cannot be read."""
+    cls = type(calibrator)
+    for name in dir(cls):
+        if name.endswith("_") and isinstance(getattr(cls, name), property):
+            value = getattr(calibrator, name)
+            low = 0.0 if name == "temperature_" else -inf
+            if isinstance(value, float) and not low < value < inf:
+                raise ValueError(f"{name} must be a finite number above {low}, got {value}")
 
 
 def _plain(value: Any) -> Any:

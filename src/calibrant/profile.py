@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, fields
+from reprlib import repr as shown
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -32,12 +33,18 @@ from calibrant._arrays import (
     row_max,
     row_tiles,
     to_numpy,
-    warn_if_probabilities,
     without_ignored,
 )
+from calibrant._mistakes import (
+    MOST_ROWS,
+    Association,
+    association,
+    refuse_label_column,
+    warn_if_probabilities,
+)
 from calibrant._partition import (
-    DEEPEST_GAP,
     GRID,
+    NEGLIGIBLE_GAP,
     NODES,
     NODES_PER_OCTAVE,
     GapRows,
@@ -49,13 +56,15 @@ from calibrant._partition import (
     tabulate,
     tabulate_tile,
 )
+from calibrant._profile_checks import check_arrays, check_rows, check_scale, check_settings
 from calibrant._progress import reporter
 from calibrant._rows import log_odds, top_k
-from calibrant._threads import available_cores
+from calibrant._threads import available_cores, mapping
 from calibrant._types import Array, Floats, InputKind, Progress, Report
 
 EXACT_CLASSES = 64  # up to here the gaps themselves are the smaller and exact summary
 DEFAULT_TOP_K = 10
+DEEPEST_GAP = -3e38  # of a finite logit: almost float32's largest
 
 
 @dataclass(frozen=True)
@@ -123,7 +132,7 @@ class TemperatureProfile:
     Raises
     ------
     ValueError
-        Where ``top_k`` is below 1, or ``scale`` is no positive finite number.
+        Where ``top_k`` is below 1, or ``scale`` is no number from 1e-37 to 1e37.
 
     See Also
     --------
@@ -149,13 +158,13 @@ class TemperatureProfile:
     def __init__(self, *, top_k: int = DEFAULT_TOP_K, scale: float = 1.0) -> None:
         if top_k < 1:
             raise ValueError(f"top_k must be at least 1, got {top_k}")
-        if not 0.0 < scale < np.inf:
-            raise ValueError(f"scale must be positive and finite, got {scale}")
+        check_scale(scale)
         self.top_k = top_k
         self.scale = float(scale)
         self.n_classes = 0
         self.input: InputKind = "logits"
         self._blocks: list[_Block] = []
+        self._association = Association()  # of the first rows
 
     # --- building ---
 
@@ -203,14 +212,9 @@ class TemperatureProfile:
         ValueError
             Where logits, labels or weights are refused: the message names the rule and the value.
         """
-        return cls(top_k=top_k, scale=scale).update(
-            logits,
-            labels,
-            sample_weight=sample_weight,
-            ignore_index=ignore_index,
-            n_jobs=n_jobs,
-            progress=progress,
-        )
+        profile = cls(top_k=top_k, scale=scale)
+        rows = without_ignored(logits, labels, sample_weight, ignore_index)
+        return profile._add(*rows, "logits", n_jobs, progress)
 
     @classmethod
     def from_probs(
@@ -256,15 +260,9 @@ class TemperatureProfile:
         ValueError
             Where logits, labels or weights are refused: the message names the rule and the value.
         """
-        return cls(top_k=top_k, scale=scale).update(
-            probs,
-            labels,
-            sample_weight=sample_weight,
-            input="probs",
-            ignore_index=ignore_index,
-            n_jobs=n_jobs,
-            progress=progress,
-        )
+        profile = cls(top_k=top_k, scale=scale)
+        rows = without_ignored(probs, labels, sample_weight, ignore_index)
+        return profile._add(*rows, "probs", n_jobs, progress)
 
     def update(
         self,
@@ -277,7 +275,9 @@ class TemperatureProfile:
         n_jobs: int | None = None,
         progress: Progress = False,
     ) -> Self:
-        """Add rows.
+        """Add rows; a batch without any changes nothing.
+
+        Where it fails or is interrupted, the profile stays as it was.
 
         The array is read once, a block of rows at a time; it may be memory-mapped or on a GPU,
         where the summary then stays until it is first read.
@@ -317,25 +317,49 @@ class TemperatureProfile:
         >>> len(profile)
         2
         """
-        scores, labels, sample_weight = without_ignored(scores, labels, sample_weight, ignore_index)
-        scores = as_scores(scores, input)
+        rows = without_ignored(scores, labels, sample_weight, ignore_index, may_be_empty=True)
+        return self._add(*rows, input, n_jobs, progress, may_be_empty=True)
+
+    def _add(
+        self,
+        scores: Any,
+        labels: Any,
+        sample_weight: Any,
+        kind: InputKind,
+        n_jobs: int | None = None,
+        progress: Progress = False,
+        *,
+        may_be_empty: bool = False,
+    ) -> Self:
+        """Check rows and add their summary."""
+        expected = self.n_classes if self._blocks else None
+        scores = as_scores(scores, kind, expected, may_be_empty=may_be_empty)
         rows, classes = scores.shape
-        if self._blocks and self.n_classes != classes:
+        if expected not in (None, classes):
             raise ValueError(f"the profile has {self.n_classes} classes, got rows with {classes}")
-        if self._blocks and self.input != input:
-            raise ValueError(f"the profile is made of {self.input}, got rows of {input}")
+        if self._blocks and self.input != kind:
+            raise ValueError(f"the profile is made of {self.input}, got rows of {kind}")
         target = as_labels(labels, rows, classes)
         weight = as_weights(sample_weight, rows)
-        if input == "logits":
+        if rows == 0:
+            return self
+        if kind == "logits":
             warn_if_probabilities(scores)
-        builder = _Builder(scores, target, input, min(self.top_k, classes), self.scale)
+            refuse_label_column(scores, target)
+        builder = _Builder(scores, target, kind, min(self.top_k, classes), self.scale)
         with reporter("building the profile", progress) as report:
             parts = builder.run(n_jobs, report)
         peak = np.concatenate([part.peak for part in parts])
         label_gap = np.concatenate([part.label_gap for part in parts])
         block = _Block(_joined([part.rows for part in parts]), peak, label_gap, weight)
-        self.n_classes, self.input = classes, input
-        self._blocks.append(block)
+        seen = self._association
+        if seen.rows < MOST_ROWS:
+            seen += association(scores, target, weight, kind)
+        if self._blocks:
+            self._association = seen
+            self._blocks.append(block)
+        else:  # all at once, so that an interrupt leaves nothing half done
+            self.__dict__.update(n_classes=classes, input=kind, _association=seen, _blocks=[block])
         return self
 
     @classmethod
@@ -375,6 +399,7 @@ class TemperatureProfile:
         result = cls(top_k=parts[0].top_k, scale=parts[0].scale)
         result.n_classes, result.input = parts[0].n_classes, parts[0].input
         result._blocks = [block for part in parts for block in part._blocks]
+        result._association = sum((part._association for part in parts), Association())
         return result
 
     def take(self, index: Any) -> Self:
@@ -674,43 +699,19 @@ class TemperatureProfile:
         ValueError, TypeError, KeyError
             Where something is missing or breaks an invariant.
         """
-        result = cls(top_k=document["top_k"], scale=document["scale"])
-        result.n_classes, result.input = document["n_classes"], document["input"]
+        n_classes, top_k, scale = (document[name] for name in ("n_classes", "top_k", "scale"))
+        check_settings(n_classes, top_k, scale)
+        result = cls(top_k=top_k, scale=scale)
+        result.n_classes, result.input = n_classes, document["input"]
         if result.input not in get_args(InputKind):
-            raise ValueError(f'input must be "logits" or "probs", got {result.input!r}')
+            raise ValueError(f'input must be "logits" or "probs", got {shown(result.input)}')
         kind = {"nodes": NodeRows, "gaps": GapRows}[document["rows"]]
+        check_arrays(kind, arrays, n_classes, min(top_k, n_classes))
         rows = kind(*(arrays[f"rows.{field.name}"] for field in fields(kind)))
         block = _HostBlock(rows, arrays["peak"], arrays["label_gap"], arrays["weight"])
-        _check_block(block, result.n_classes, min(result.top_k, result.n_classes))
+        check_rows(rows, block.peak, block.label_gap, block.weight, n_classes)
         result._blocks = [block]
         return result
-
-
-def _check_block(block: _HostBlock, n_classes: Any, k: int) -> None:
-    """Refuse a summary whose parts cannot be those of so many classes."""
-    count = len(block.peak)
-    if isinstance(n_classes, bool) or not isinstance(n_classes, int) or n_classes < 2 or not count:
-        raise ValueError(f"a profile has rows and at least two classes, got {count}, {n_classes!r}")
-    shapes: dict[str, tuple[int, ...]] = {"peak": (count,), "label_gap": (count,)}
-    shapes["weight"] = (count,)
-    if isinstance(block.rows, NodeRows):
-        shapes |= {"nodes": (count, NODES, 3), "top": (count, k)}
-        shapes |= dict.fromkeys(("finite", "ties", "mean"), (count,))
-    else:
-        shapes["gaps"] = (n_classes, count)
-    parts = vars(block.rows) | {name: getattr(block, name) for name in list(shapes)[:3]}
-    for name, shape in shapes.items():
-        values = parts[name]
-        if values.shape != shape or values.dtype.kind not in "fi":
-            got = f"{values.dtype} of shape {values.shape}"
-            raise ValueError(f"{name} of a profile must be numbers of shape {shape}, got {got}")
-        if np.isnan(values).any() or np.isposinf(values).any():
-            raise ValueError(f"{name} of a profile must not be NaN or inf")
-    if not np.isfinite(block.label_gap).all() or (block.label_gap > 0.0).any():
-        raise ValueError("label_gap of a profile must be finite and not above 0")
-    if not np.isfinite(block.peak).all():
-        raise ValueError("peak of a profile must be finite")
-    as_weights(block.weight, count)
 
 
 @dataclass
@@ -739,10 +740,8 @@ class _Builder:
             return [part]
         tiles = row_tiles(self.scores, TILE_ELEMENTS if self.host else DEVICE_TILE_ELEMENTS)
         workers = min(_threads(n_jobs), len(tiles)) if self.host else 1
-        if workers == 1:
-            return self._collect(map(self.tile, tiles), tiles, report)
-        with ThreadPoolExecutor(workers) as pool:
-            return self._collect(pool.map(self.tile, tiles), tiles, report)
+        with mapping(workers) as on_threads:
+            return self._collect(on_threads(self.tile, tiles), tiles, report)
 
     @staticmethod
     def _collect(parts: Iterable[_Part], tiles: list[slice], report: Report) -> list[_Part]:
@@ -764,7 +763,7 @@ class _Builder:
         xp = array_namespace(tile)
         peak = row_max(tile)[:, None]
         check_peaks(tile, peak[:, 0], rows.start)
-        gaps = xp.astype((tile - peak) / self.scale, xp.float32, copy=False)
+        gaps = self._gaps(tile, peak, xp)
         label_gap = self._label_gap(gaps, rows)
         summary = self._gap_rows(gaps) if self.exact else self._node_rows(gaps, xp)
         return _Part(summary, to_numpy(peak[:, 0]).astype(np.float64), label_gap)
@@ -777,13 +776,22 @@ class _Builder:
 
         first = tuple(float(b) for b in GRID[:NODES_PER_OCTAVE].astype(np.float32))
         labels = array_namespace(tile).asarray(self.labels[rows], device=tile.device)
-        summary = profile_of(tile, labels, self.k, self.scale, Grid(NODES, first, DEEPEST_GAP))
+        summary = profile_of(tile, labels, self.k, self.scale, Grid(NODES, first, NEGLIGIBLE_GAP))
         if summary is None:
             return None
         label_gap = to_numpy(summary.label_gap)
         check_label_logits(label_gap, self.labels[rows], rows.start, self.kind)
         parts = (summary.nodes, summary.top, summary.finite, summary.ties, summary.mean)
         return _Part(_DeviceRows(parts), to_numpy(summary.peak).astype(np.float64), label_gap)
+
+    def _gaps(self, tile: Array, peak: Array, xp: Any) -> Array:
+        """(z - max z) / scale in float32: only those of masked classes are infinite."""
+        if self.host:
+            with suppress(FloatingPointError), np.errstate(over="raise"):
+                return ((tile - peak) / self.scale).astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):
+            gaps = xp.astype((tile - peak) / self.scale, xp.float32)
+        return xp.where(tile == -np.inf, gaps, xp.clip(gaps, min=DEEPEST_GAP))
 
     def _label_gap(self, gaps: Array, rows: slice) -> NDArray[np.float32]:
         labels = self.labels[rows]

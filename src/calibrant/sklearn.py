@@ -8,14 +8,16 @@ this module; a user does, by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
@@ -30,12 +32,13 @@ from sklearn.utils import (
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
-from calibrant._arrays import as_weights
+from calibrant._arrays import as_weights, like, to_numpy
 from calibrant._errors import warn
-from calibrant._types import Floats
-from calibrant.calibrators import REGISTRY, Calibrator, calibrator
+from calibrant._types import Array, Floats
+from calibrant.calibrators import ALIASES, REGISTRY, Calibrator, Uncalibrated, calibrator
+from calibrant.calibrators._best_temperature import best_temperature, scaled_profile
 
 ResponseMethod = Literal["auto", "decision_function", "predict_log_proba", "predict_proba"]
 Codes = NDArray[np.int64]  # class indices
@@ -45,6 +48,12 @@ Split = tuple[Any, Any]  # the rows to train on and the rows held out
 #: where it is merely wrong: one temperature serves neither unless the tails are cut (and no
 #: temperature explains a label on a logit of -inf). scikit-learn adds the same number.
 SMALLEST_PROBABILITY = 1e-12
+#: The share of the uniform distribution that is mixed into votes, whose zeros are no certainty.
+UNIFORM_SHARE = 1e-3
+SMALLEST_VOTE = 1e-6  # the smallest probability but 0 of a model that votes
+LOOKED_AT = 1000  # rows, to tell whether it does
+LARGE_TEMPERATURE = 4.0  # margins whose best temperature is larger are divided by about it
+LARGEST_SCALE = 1e30
 
 
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -53,12 +62,16 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier, optional
-        The classifier; None is ``LogisticRegression(max_iter=1000)``. A fitted one is wrapped in
-        scikit-learn's ``FrozenEstimator``: it stays as it is, all rows given to ``fit`` calibrate
-        it (they must not be its training rows), and ``cv`` and ``ensemble`` do not matter.
-    method : str or Calibrator, default "pts"
+        The classifier; None is ``LogisticRegression(max_iter=1000)``. As everywhere in
+        scikit-learn it is cloned and the clones are fitted, even where it is fitted already; a
+        warning tells so. To keep a fitted one as it is, wrap it yourself in scikit-learn's
+        ``FrozenEstimator``: then all rows given to ``fit`` calibrate it (they must not be its
+        training rows), and ``cv`` and ``ensemble`` do not matter.
+    method : str or Calibrator, default "auto"
         The calibrator: its acronym (``"pts"``, ``"ts"``, ``"ets"``, ..: the keys of
         ``calibrant.calibrators.REGISTRY``) or an unfitted one that reads logits, which is cloned.
+        The default chooses a method by left-out rows and may move the arg max, as is needed where
+        classes were weighted; ``AutoCalibrator(preserve_accuracy=True)`` never does.
     cv : int, splitter, iterable or "prefit", default 5
         The folds: a number, a splitter, or an iterable of (train, test) indices, as everywhere in
         scikit-learn. ``"prefit"`` is short for a ``FrozenEstimator``; only the latter survives
@@ -94,11 +107,19 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    Probabilities below 1e-12 count as 1e-12, so that a label may lie on a probability of 0. From
+    Probabilities below 1e-12 count as 1e-12, so that a label may lie on a probability of 0. Those
+    of a model that votes, as forests do (it says 0, and else never less than 1e-6), are first mixed
+    with 0.001 of the uniform distribution: no vote among a hundred is no proof. From
     ``predict_log_proba`` and ``decision_function`` only -inf is raised: to the row's largest score
     plus log(1e-12), or to its smallest finite one where that is lower. A class that a fold's
     classifier has never seen is scored as far below the row's smallest score as that is below the
     largest, and at least 1 below it.
+
+    Margins have no unit: those of a linear model of features that were not scaled may be millions,
+    whose softmax is 0 or 1 and tells no two rows apart. Where the best temperature of a decision
+    function (or of ``predict_log_proba``) is above 4, its logits are divided by the power of two
+    next to it (``reader.scale`` of each pair) before the calibrator reads them. The method
+    ``"base"`` reads them as they are.
 
     Examples
     --------
@@ -107,7 +128,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     >>> from sklearn.naive_bayes import GaussianNB
     >>> X, y = load_digits(return_X_y=True)
     >>> plain = GaussianNB().fit(X[:900], y[:900])
-    >>> model = CalibratedClassifier(GaussianNB(), "ts", cv=3).fit(X[:900], y[:900])
+    >>> model = CalibratedClassifier(GaussianNB(), cv=3).fit(X[:900], y[:900])
     >>> model.response_method_
     'predict_proba'
     >>> log_loss(y[900:], model.predict_proba(X[900:])) < 1.0
@@ -119,7 +140,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __init__(
         self,
         estimator: Any = None,
-        method: str | Calibrator = "pts",
+        method: str | Calibrator = "auto",
         *,
         cv: Any = 5,
         ensemble: bool = True,
@@ -143,7 +164,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (rows, features)
-            The features, in any form that the classifier takes.
+            The features, in any form that the classifier takes; tensors, too, where scikit-learn
+            dispatches by them (``array_api_dispatch``).
         y : array-like of shape (rows,)
             The labels.
         sample_weight : array-like of shape (rows,), optional
@@ -164,34 +186,52 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             method that is for two.
         TypeError
             Where the classifier has no method to take scores from.
+
+        Warns
+        -----
+        CalibrationWarning
+            Where the classifier is fitted already and not frozen: it is fitted anew.
         """
         self._check_parameters()
         check_classification_targets(y)
         X, y = indexable(X, y)
-        labels = column_or_1d(y, warn=True)
+        labels = to_numpy(column_or_1d(y, warn=True))
         estimator = self._resolved_estimator()
         weight = _checked_weight(sample_weight, len(labels))
-        fit_params, split_params = self._route(estimator, weight, fit_params)
-        self.classes_ = _classes(estimator, labels)
-        self._check_class_count(len(self.classes_))
-        rows = _Rows(X, labels, _positions(labels, self.classes_), weight, fit_params)
+        own_weight = None if weight is None else _as_kind_of(X, weight)
+        fit_params, split_params = self._route(estimator, own_weight, fit_params)
+        classes = _classes(estimator, labels)
+        self._check_class_count(len(classes))
+        codes = _positions(labels, classes)
+        rows = _Rows(X, _as_kind_of(X, labels), codes, weight, fit_params)
+        reader = ScoreReader(self.response_method, classes)
         if isinstance(estimator, FrozenEstimator):
-            pairs = self._fit_frozen(estimator, rows)
+            pairs = self._fit_frozen(estimator, rows, reader)
         else:
+            if _is_fitted(estimator):
+                warn(
+                    f"this {type(estimator).__name__} is fitted already: clones of it are fitted "
+                    "anew. To calibrate it as it is, give FrozenEstimator(estimator), from "
+                    "sklearn.frozen; to fit it anew, clone(estimator)"
+                )
             cv = check_cv(self.cv, labels, classifier=True)
             splits = list(cv.split(X, labels, **split_params))
             fit_folds = self._fit_ensemble if self.ensemble else self._fit_pooled
-            pairs = fit_folds(estimator, rows, splits)
-        self.response_method_ = _same_response(pairs)
-        self.calibrated_classifiers_ = pairs
+            pairs = fit_folds(estimator, rows, reader, splits)
+        # everything at once: a fit that fails or is interrupted leaves the object as it was
+        self.__dict__.update(
+            classes_=classes,
+            response_method_=_same_response(pairs),
+            calibrated_classifiers_=pairs,
+        )
         return self
 
-    def _fit_frozen(self, estimator: Any, rows: _Rows) -> list[CalibratedPair]:
-        scored = _score(estimator, rows, self._reader())
+    def _fit_frozen(self, estimator: Any, rows: _Rows, reader: ScoreReader) -> list[CalibratedPair]:
+        scored = _score(estimator, rows, reader)
         return [_calibrate(scored, _fresh(_prototype(self.method), self._seeds()))]
 
     def _fit_ensemble(
-        self, estimator: Any, rows: _Rows, splits: Sequence[Split]
+        self, estimator: Any, rows: _Rows, reader: ScoreReader, splits: Sequence[Split]
     ) -> list[CalibratedPair]:
         smallest = min(len(test) for _, test in splits)
         if smallest < 2:
@@ -199,16 +239,16 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "ensemble=True fits a calibrator on the held-out rows of each fold: they must be "
                 f"at least 2, got {smallest}. Use fewer folds or ensemble=False"
             )
-        reader, method, seeds = self._reader(), _prototype(self.method), self._seeds()
+        method, seeds = _prototype(self.method), self._seeds()
         return self._parallel(
             delayed(_fit_pair)(_fresh(estimator, seeds), _fresh(method, seeds), rows, split, reader)
             for split in splits
         )
 
     def _fit_pooled(
-        self, estimator: Any, rows: _Rows, splits: Sequence[Split]
+        self, estimator: Any, rows: _Rows, reader: ScoreReader, splits: Sequence[Split]
     ) -> list[CalibratedPair]:
-        reader, seeds = self._reader(), self._seeds()
+        seeds = self._seeds()
         folds = self._parallel(
             delayed(_score_fold)(_fresh(estimator, seeds), rows, split, reader) for split in splits
         )
@@ -217,9 +257,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _seeds(self) -> np.random.RandomState | None:
         return None if self.random_state is None else check_random_state(self.random_state)
-
-    def _reader(self) -> ScoreReader:
-        return ScoreReader(self.response_method, self.classes_)
 
     def _parallel(self, jobs: Iterable[Any]) -> list[Any]:
         return list(Parallel(n_jobs=self.n_jobs)(jobs))
@@ -260,7 +297,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     # --- metadata and tags ---
 
     def _route(
-        self, estimator: Any, weight: Floats | None, fit_params: dict[str, Any]
+        self, estimator: Any, weight: Array | None, fit_params: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """What goes to the classifier's ``fit`` and to the splitter's ``split``."""
         if _routing():
@@ -299,6 +336,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags = inner.input_tags
         tags.input_tags.pairwise = False  # each fold's classifier would need its own columns
         tags.non_deterministic = inner.non_deterministic
+        tags.array_api_support = inner.array_api_support
         classes = inner.classifier_tags
         if _is_for_two_classes(self.method) or (classes is not None and not classes.multi_class):
             tags.classifier_tags.multi_class = False
@@ -316,7 +354,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     # --- predicting ---
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Array:
         """Compute calibrated probabilities, averaged over the pairs.
 
         Parameters
@@ -330,10 +368,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             The probabilities, in the order of ``classes_``.
         """
         check_is_fitted(self)
-        parts = (pair.predict_proba(X) for pair in self.calibrated_classifiers_)
-        return reduce(np.add, parts) / len(self.calibrated_classifiers_)
+        return _as_kind_of(X, self._mean_probabilities(X))
 
-    def predict_log_proba(self, X: Any) -> Floats:
+    def predict_log_proba(self, X: Any) -> Array:
         """Compute the logarithms of the calibrated probabilities.
 
         Parameters
@@ -348,9 +385,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         parts = (pair.predict_log_proba(X) for pair in self.calibrated_classifiers_)
-        return reduce(np.logaddexp, parts) - np.log(len(self.calibrated_classifiers_))
+        mean = reduce(np.logaddexp, parts) - np.log(len(self.calibrated_classifiers_))
+        return _as_kind_of(X, mean)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Predict labels.
 
         Parameters
@@ -367,8 +405,14 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if len(self.calibrated_classifiers_) == 1:
-            return self.classes_[self.calibrated_classifiers_[0].predict(X)]
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+            chosen = self.calibrated_classifiers_[0].predict(X)
+        else:
+            chosen = self._mean_probabilities(X).argmax(axis=1)
+        return _as_kind_of(X, self.classes_[chosen])
+
+    def _mean_probabilities(self, X: Any) -> Floats:
+        parts = (pair.predict_proba(X) for pair in self.calibrated_classifiers_)
+        return reduce(np.add, parts) / len(self.calibrated_classifiers_)
 
 
 @dataclass(frozen=True)
@@ -463,13 +507,19 @@ class ScoreReader:
         The method of the classifier that gives its scores.
     classes : array of shape (n_classes,)
         The classes of the problem; one that the classifier does not know gets a low score.
+    votes : bool, default False
+        Whether the probabilities are shares of votes, whose zeros are no certainty.
+    scale : float, default 1
+        What the logits are divided by.
     """
 
     method: ResponseMethod
     classes: NDArray[Any]
+    votes: bool = False
+    scale: float = 1.0
 
     def resolved(self, estimator: Any, X: Any) -> ScoreReader:
-        """Decide what ``"auto"`` is, by what the classifier says of the first row.
+        """Decide what ``"auto"`` is, by what the classifier says of the first rows.
 
         Parameters
         ----------
@@ -504,7 +554,8 @@ class ScoreReader:
                 "decision_function must give one score per class, got the pairwise scores of "
                 'decision_function_shape="ovo"'
             )
-        return ScoreReader(method, self.classes)
+        votes = method == "predict_proba" and _votes(estimator, X)
+        return ScoreReader(method, self.classes, votes)
 
     def logits(self, estimator: Any, X: Any) -> Floats:
         """Read logits, finite wherever the classifier's scores are not NaN.
@@ -522,21 +573,49 @@ class ScoreReader:
             The logits.
         """
         columns = _positions(estimator.classes_, self.classes)
-        logits = _finite(_raw_logits(estimator, X, self.method, len(columns)))
+        share = UNIFORM_SHARE if self.votes else 0.0
+        logits = _finite(_raw_logits(estimator, X, self.method, len(columns), share))
         if self.method != "decision_function":
             logits = logits - logits.mean(axis=1, keepdims=True)
         smallest = logits.min(axis=1)
         unseen = smallest - np.maximum(logits.max(axis=1) - smallest, 1.0)
         result = np.repeat(unseen[:, None], len(self.classes), axis=1)
         result[:, columns] = logits
-        return result
+        return result / self.scale
 
 
-def _raw_logits(estimator: Any, X: Any, method: ResponseMethod, count: int) -> Floats:
+def _scale_of(logits: Floats, codes: Codes, weight: Floats | None) -> float:
+    """The power of two next to the best temperature of large margins; 1 for others."""
+    # divided by the widest gap, even margins that tell nothing about the labels are small
+    widest = min(float(np.ptp(logits, axis=1).max()), LARGEST_SCALE)
+    if not widest > LARGE_TEMPERATURE:
+        return 1.0
+    profile = scaled_profile(logits, codes, weight, "logits")
+    best = best_temperature(profile, "nll", (LARGE_TEMPERATURE, widest))
+    at_most_large = best.x <= LARGE_TEMPERATURE * (1.0 + 1e-9)
+    return 1.0 if at_most_large else float(2.0 ** np.round(np.log2(best.x)))
+
+
+def _votes(estimator: Any, X: Any) -> bool:
+    """Whether probabilities are exactly 0, and else never small."""
+    some = _safe_indexing(X, np.arange(min(LOOKED_AT, _num_samples(X))))
+    probs = _response(estimator, some, "predict_proba")
+    positive = probs[probs > 0.0]
+    return bool(positive.size < probs.size and positive.min(initial=1.0) >= SMALLEST_VOTE)
+
+
+def _response(estimator: Any, X: Any, method: str) -> Floats:
     with np.errstate(divide="ignore"):  # predict_log_proba of a forest takes the logarithm of 0
-        values = np.asarray(getattr(estimator, method)(X), np.float64)
+        return to_numpy(getattr(estimator, method)(X)).astype(np.float64)
+
+
+def _raw_logits(
+    estimator: Any, X: Any, method: ResponseMethod, count: int, uniform: float
+) -> Floats:
+    values = _response(estimator, X, method)
     if method == "predict_proba":
-        values = np.log(np.maximum(values, SMALLEST_PROBABILITY))
+        mixed = (1.0 - uniform) * values + uniform / max(count, 1)
+        values = np.log(np.maximum(mixed, SMALLEST_PROBABILITY))
     if method == "decision_function" and count == 2 and values.size == len(values):
         margin = values.reshape(-1)
         values = np.stack([np.zeros_like(margin), margin], axis=1)
@@ -584,7 +663,7 @@ class _Rows:
     """The rows given to ``fit``, or some of them."""
 
     X: Any
-    labels: NDArray[Any]
+    labels: Array  # of the kind of X
     codes: Codes
     weight: Floats | None
     fit_params: Mapping[str, Any]
@@ -593,13 +672,14 @@ class _Rows:
         weight = None if self.weight is None else self.weight[indices]
         params = {name: self._split(value, indices) for name, value in self.fit_params.items()}
         X = _safe_indexing(self.X, indices)
-        return _Rows(X, self.labels[indices], self.codes[indices], weight, params)
+        labels = _safe_indexing(self.labels, indices)
+        return _Rows(X, labels, self.codes[indices], weight, params)
 
     def _split(self, value: Any, indices: Any) -> Any:
         """The entries of some rows of a fit parameter; all of it unless it has one per row."""
         shape = getattr(value, "shape", None)
         length = shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
-        return _safe_indexing(value, indices) if length == len(self.labels) else value
+        return _safe_indexing(value, indices) if length == len(self.codes) else value
 
 
 @dataclass(frozen=True)
@@ -632,8 +712,11 @@ def _fit_pair(
 
 
 def _calibrate(scored: _Scored, method: Calibrator) -> CalibratedPair:
-    method.fit(scored.logits, scored.codes, sample_weight=scored.weight)
-    return CalibratedPair(scored.estimator, method, scored.reader)
+    reader, logits = scored.reader, scored.logits
+    if reader.method != "predict_proba" and not isinstance(method, Uncalibrated):
+        reader = replace(reader, scale=_scale_of(logits, scored.codes, scored.weight))
+    method.fit(logits / reader.scale, scored.codes, sample_weight=scored.weight)
+    return CalibratedPair(scored.estimator, method, reader)
 
 
 def _pool(estimator: Any, folds: Sequence[_Scored]) -> _Scored:
@@ -666,15 +749,32 @@ def _classes(estimator: Any, labels: NDArray[Any]) -> NDArray[Any]:
     """The classes of the problem: a frozen classifier's own, else those of the labels."""
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
-        return np.asarray(estimator.classes_)
+        return to_numpy(estimator.classes_)
     return np.unique(labels)
+
+
+def _as_kind_of(X: Any, values: NDArray[Any]) -> Array:
+    """Values as an array of the kind of X, on its device, where scikit-learn dispatches by it."""
+    dispatches = get_config()["array_api_dispatch"] and is_array_api_obj(X)
+    return like(values, X) if dispatches and values.dtype.kind in "biuf" else values
+
+
+def _is_fitted(estimator: Any) -> bool:
+    """Whether a classifier that must be fitted is."""
+    if not get_tags(estimator).requires_fit:
+        return False
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
 
 
 def _positions(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
     """Where the labels stand among the classes."""
     index = {label: position for position, label in enumerate(classes.tolist())}
     try:
-        return np.array([index[label] for label in np.asarray(labels).tolist()], np.int64)
+        return np.array([index[label] for label in to_numpy(labels).tolist()], np.int64)
     except KeyError as error:
         raise ValueError(
             f"labels must be classes of {list(index)}, got {error.args[0]!r}"
@@ -690,8 +790,11 @@ def _prototype(method: str | Calibrator) -> Calibrator:
 
 
 def _is_for_two_classes(method: Any) -> bool:
-    kind = REGISTRY.get(method.lower()) if isinstance(method, str) else type(method)
-    return bool(getattr(kind, "two_classes_only", False))
+    if not isinstance(method, str):
+        return bool(getattr(method, "two_classes_only", False))
+    name = method.lower()
+    kind = REGISTRY.get(ALIASES.get(name, name))
+    return kind is not None and kind.two_classes_only
 
 
 def _fresh(prototype: Any, seeds: np.random.RandomState | None) -> Any:

@@ -52,23 +52,46 @@ def test_probabilities_as_input() -> None:
     np.testing.assert_allclose(probability, model.predict_proba(scores).max(axis=1))
 
 
-def test_tensors_stay_tensors_and_modules_agree() -> None:
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrationWarning")
+def test_tensors_stay_tensors_and_modules_agree(name: str) -> None:
     torch = pytest.importorskip("torch")
     from calibrant.torch import to_module
 
-    for name in ("ts", "ets", "irova"):
-        model, scores = fitted(name)
-        wanted = model.predict_confidence(scores)
-        tensor = torch.from_numpy(scores)
-        for found in (model.predict_confidence(tensor), to_module(model).confidence(tensor)):
-            assert found.label.dtype == torch.int64
-            np.testing.assert_array_equal(found.label, wanted.label)
-            np.testing.assert_allclose(found.probability, wanted.probability, rtol=1e-9)
-            assert (found.temperature is None) == (wanted.temperature is None)
+    model, scores = fitted(name)
+    scores = 0.9 * scores  # not on the steps, which lie where rows of the fit do
+    wanted = model.predict_confidence(scores)
+    tensor = torch.from_numpy(scores)
+    for found in (model.predict_confidence(tensor), to_module(model).confidence(tensor)):
+        assert found.label.dtype == torch.int64
+        np.testing.assert_array_equal(found.label, wanted.label)
+        np.testing.assert_allclose(found.probability, wanted.probability, rtol=1e-9)
+        assert (found.temperature is None) == (wanted.temperature is None)
+
+
+def test_classes_along_another_axis() -> None:
+    torch = pytest.importorskip("torch")
+    from calibrant.torch import to_module
+
+    model, scores = fitted("hts")
+    images = torch.from_numpy(scores).reshape(2, 10, 15, 4).movedim(-1, 1)
+    for found, wanted in zip(
+        to_module(model, class_axis=1).confidence(images),
+        model.predict_confidence(scores),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, wanted.reshape(2, 10, 15), rtol=1e-9)
+
+
+def test_no_rows() -> None:
+    for found in fitted("hts")[0].predict_confidence(np.empty((0, 4), np.float32)):
+        assert found.shape == (0,)
 
 
 def test_what_is_refused() -> None:
     with pytest.raises(NotFittedError):
         calibrant.TS().predict_confidence([[1.0, 0.0]])
     with pytest.raises(ValueError, match="got nan at row 1, class 0"):
-        fitted("ts")[0].predict_confidence([[1.0, 0.0], [np.nan, 0.0]])
+        fitted("ts")[0].predict_confidence([[1.0, 0.0, 2.0, 0.0], [np.nan, 0.0, 0.0, 0.0]])
+    with pytest.raises(ValueError, match="fitted with 4 classes, got 2"):
+        fitted("ts")[0].predict_confidence([[1.0, 0.0]])

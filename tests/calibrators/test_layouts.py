@@ -10,6 +10,7 @@ import torch
 import calibrant
 from calibrant._arrays import TILE_ELEMENTS
 from calibrant.calibrators import REGISTRY
+from calibrant.torch import to_module
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::calibrant.CalibrationWarning", "ignore:the matrix subclass:PendingDeprecationWarning"
@@ -46,6 +47,7 @@ def test_layout_does_not_matter(method: str, kind: str) -> None:
         "transposed tensor": model.predict_proba(transposed).numpy(),
         "every second row": model.predict_proba(np.repeat(rows, 2, axis=0)[::2]),
         "matrix": model.predict_proba(np.asmatrix(rows)),
+        "other byte order": model.predict_proba(rows.astype(rows.dtype.newbyteorder())),
     }
     for layout, probs in others.items():
         np.testing.assert_allclose(
@@ -92,3 +94,42 @@ def test_masked_arrays_are_refused() -> None:
         calibrant.TS().fit(logits, labels, np.ma.masked_equal(labels + 1.0, 1.0))
     unmasked = calibrant.TS().fit(np.ma.array(logits), np.ma.array(labels)).temperature_
     assert unmasked == calibrant.TS().fit(logits, labels).temperature_
+
+
+def test_the_other_byte_order_keeps_its_precision() -> None:
+    model, logits = fitted("ts")
+    for kind, working in ((">f2", "f4"), (">f4", "f4"), (">f8", "f8"), (">i4", "f8")):
+        assert model.predict_proba(logits.astype(kind)).dtype == np.dtype(working)
+
+
+def test_columns_that_may_have_missing_values() -> None:
+    logits, labels = example(CLASSES)
+    table, target = pd.DataFrame(logits).astype("Float64"), pd.Series(labels, dtype="Int64")
+    weight = pd.Series(np.ones(len(labels)), dtype="Float64")
+    model = calibrant.TS().fit(table, target, weight)
+    assert model.temperature_ == calibrant.TS().fit(logits, labels).temperature_
+    table.iloc[3, 1] = None
+    with pytest.raises(TypeError, match=r"logits must not have missing values \(NA\): leave such"):
+        model.predict_proba(table)
+    with pytest.raises(TypeError, match="logits must be an array of numbers, got dtype object"):
+        model.predict_proba(table.assign(name="a"))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("method", REGISTRY)
+def test_neighbouring_probabilities_keep_their_order(method: str, kind: str) -> None:
+    """Their logarithms are the same float: the arg max must not move to the first of them."""
+    classes = 2 if method in ("platt", "beta") else 4
+    logits, labels = example(classes)
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    model = calibrant.calibrator(method, input="probs").fit(probs, labels)
+    near = np.full((1, classes), 1.0 / classes, kind)
+    near[0, -1] = np.nextafter(near[0, 0], near.dtype.type(1.0))
+    if not model.accuracy_preserving:
+        return
+    for scores in (near, torch.from_numpy(near)):
+        assert int(model.predict(scores)[0]) == classes - 1
+        assert int(model.predict_proba(scores)[0].argmax()) in (0, classes - 1)
+        assert float(model.predict_proba(scores)[0, -1]) == model.predict_proba(near).max()
+    module = to_module(model)(torch.from_numpy(near))
+    assert module[0, -1] == module.max()

@@ -53,6 +53,28 @@ def test_mean_confidence_is_the_accuracy():
     assert spline.fit_info_.details["accuracy"] == pytest.approx(accuracy)
 
 
+def test_spline_leaves_calibrated_confidences_as_they_are():
+    """Accuracy minus confidence is fitted: what is right is not smoothed over its neighbours."""
+    rng = np.random.default_rng(0)
+    logits = np.column_stack([8.0 * rng.random(20_000), np.zeros(20_000)])
+    labels = (rng.random(20_000) > expit(logits[:, 0])).astype(int)
+    spline = SplineCalibration().fit(logits[:10_000], labels[:10_000])
+    new, log_new = (f(logits[10_000:]) for f in (spline.predict_proba, spline.predict_log_proba))
+    truth = np.log(softmax(logits[10_000:]))
+    assert np.abs(new - np.exp(truth)).mean() < 0.005
+    at = np.arange(10_000), labels[10_000:]
+    assert truth[at].mean() - log_new[at].mean() < 0.003
+
+
+def test_spline_is_no_surer_than_its_rows_allow():
+    logits, _ = _some_logits(50, 3, scale=30.0)
+    top = logits.argmax(axis=1)
+    spline = SplineCalibration().fit(logits, top)
+    assert spline.predict_proba(logits).max() == pytest.approx(51 / 52)
+    doubled = SplineCalibration().fit(logits, top, np.full(50, 2.0))
+    assert doubled.predict_proba(logits).max() == pytest.approx(101 / 102)
+
+
 def test_other_classes_keep_their_proportions():
     logits, labels = _some_logits(500, 5)
     before, after = softmax(logits), SplineCalibration().fit(logits, labels).predict_proba(logits)
@@ -65,6 +87,7 @@ def test_other_classes_keep_their_proportions():
     assert np.array_equal(before[evened].argmax(axis=1), after[evened].argmax(axis=1))
 
 
+@pytest.mark.filterwarnings("ignore:class .* has the mean probability")
 @given(
     arrays(
         np.float32,
@@ -89,6 +112,7 @@ def test_spline_keeps_the_arg_max(logits, seed):
     assert np.all(probs[np.isneginf(logits)] == 0.0)
 
 
+@pytest.mark.filterwarnings("ignore:the labels look unrelated")
 @pytest.mark.parametrize("classes", range(2, 12))
 def test_equal_logits_do_not_move_the_arg_max(classes):
     val, _ = _some_logits(30, classes)
@@ -123,6 +147,7 @@ def test_platt_maximises_the_likelihood_of_his_targets():
     assert np.allclose(probs, expit(platt.slope_ * score + platt.intercept_))
 
 
+@pytest.mark.filterwarnings("ignore:the labels look unrelated")  # the last ones are
 @pytest.mark.parametrize("slopes", [(0.4, 1.5), (1.5, -0.5), (-0.5, 1.5), (-1.0, -1.0)])
 def test_beta_maximises_the_likelihood_under_its_bounds(slopes):
     rng = np.random.default_rng(0)

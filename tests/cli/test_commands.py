@@ -19,7 +19,17 @@ from calibrant.comparison import DEFAULT_METRICS
 from calibrant.formulas.temperature import ConstantTemperature
 from calibrant.metrics import METRICS
 from calibrant.scorefiles import read_scores
-from cli_support import as_json, program, python, refuse, run, sample, softmax, succeed
+from cli_support import (
+    as_json,
+    program,
+    python,
+    refuse,
+    run,
+    sample,
+    softmax,
+    succeed,
+    whole_archive,
+)
 
 COMMANDS = [
     *("fit", "apply", "evaluate", "compare", "export", "attach", "demo", "methods", "reproduce")
@@ -149,7 +159,17 @@ def test_fit_parameters_and_seed(folder: Path) -> None:
     """JSON where it is JSON (numbers, lists), else a string; the library's defaults elsewhere."""
     params = ["recipe=paper", "steps=3", "hidden=[4]", "learning_rate=1e-3"]
     options = [word for param in params for word in ("--param", param)]
-    succeed("fit", "val.npz", "-o", "out.safetensors", "--random-state", "7", *options)
+    succeed(
+        "fit",
+        "val.npz",
+        "-o",
+        "out.safetensors",
+        "--method",
+        "pts",
+        "--random-state",
+        "7",
+        *options,
+    )
     given = {"recipe": "paper", "steps": 3, "hidden": (4,), "learning_rate": 1e-3}
     expected = calibrant.PTS(random_state=7, **given).get_params()
     assert calibrant.load("out.safetensors").get_params() == expected
@@ -238,15 +258,16 @@ def test_fit_tells_where_it_did_not_converge(folder: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["val.npz", "--method", "foo"], "method must be one of base, ts, ets"),
-        (["val.npz", "--param", "foo=1"], "pts has no parameter 'foo'; it has"),
+        (["val.npz", "--method", "foo"], "method must be one of auto, base, ts, ets"),
+        (["val.npz", "--param", "foo=1"], "those of another method, name it with --method"),
+        (["val.npz", "--param", "foo=1", "--method", "pts"], "pts has no parameter 'foo'; it has"),
         (["val.npz", "--param", "foo=1", "--method", "base"], "parameter 'foo'; it has none"),
         (["val.npz", "--param", "steps"], "--param must be name=value, got 'steps'"),
-        (["val.npz", "--param", "progress=true"], "pts has no parameter 'progress'"),
+        (["val.npz", "--param", "progress=true"], "auto has no parameter 'progress'"),
         (["val.npz", "--param", "input=probs"], "say what the scores are with --input"),
         (["val.npz", "--param", "random_state=1", "--random-state", "2"], "say the seed once"),
         (
-            ["val.npz", "--param", "recipe=fast"],
+            ["val.npz", "--method", "pts", "--param", "recipe=fast"],
             "--param recipe must be one of 'auto', 'paper', got 'fast'",
         ),
         (["val.npz", "--random-state", "-1"], "Invalid value for '--random-state'"),
@@ -631,6 +652,7 @@ def test_compare_takes_labels_in_files_of_their_own(folder: Path) -> None:
     assert "with --val-labels or --test-labels" in line
 
 
+@pytest.mark.filterwarnings("ignore:class .* has the mean probability")
 def test_compare_takes_weights_and_leaves_ignored_rows_out(folder: Path) -> None:
     logits, labels = np.load("logits.npy"), np.load("labels.npy")
     weight = np.random.default_rng(0).uniform(size=300)
@@ -649,13 +671,13 @@ def test_compare_takes_weights_and_leaves_ignored_rows_out(folder: Path) -> None
 
 def test_compare_refuses_unknown_methods_and_mixed_kinds(folder: Path) -> None:
     assert "got 'x'" in refuse("compare", "val.npz", "val.npz", "--methods", "ts,x")
-    data = np.load("val.npz")
+    data = whole_archive("val.npz")
     np.savez("probs.npz", probs=softmax(data["logits"]), labels=data["labels"])
     assert "probs.npz has probs" in refuse("compare", "val.npz", "probs.npz")
 
 
 def test_a_stream_of_files_is_judged_as_one(folder: Path) -> None:
-    data = np.load("val.npz")
+    data = whole_archive("val.npz")
     np.savez("a.npz", logits=data["logits"][:100], labels=data["labels"][:100])
     np.savez("b.npz", logits=data["logits"][100:], labels=data["labels"][100:])
     whole = as_json("evaluate", "val.npz", "--calibrator", "ts.safetensors")
@@ -686,10 +708,28 @@ def test_evaluate_shows_intervals_and_null_values(folder: Path) -> None:
 def test_export_and_attach_write_graphs(folder: Path) -> None:
     assert "logits -> probabilities" in succeed("export", "ts.safetensors", "-o", "ts.onnx")
     document = as_json(
-        "attach", "ts.onnx", "ts.safetensors", "-o", "b.onnx", "--logits-output", "probabilities"
+        "attach", "ts.onnx", "ts.safetensors", "-o", "b.onnx", "--logits-output", "logits"
     )
     assert document["file"] == "b.onnx"
     assert Path("b.onnx").stat().st_size > 0
     line = refuse("attach", "ts.onnx", "ts.safetensors", "-o", "c.onnx")
     assert "say which one with --logits-output" in line
     assert as_json("export", "ts.safetensors", "-o", "d.onnx", "--n-classes", "7")["file"]
+
+
+def test_fit_says_what_it_chose_and_what_it_tried(folder: Path) -> None:
+    text = succeed("fit", "val.npz", "-o", "out.safetensors")
+    fitted = calibrant.load("out.safetensors")
+    assert isinstance(fitted, calibrant.AutoCalibrator)
+    assert f"\nchosen  {fitted.method_} (" in text
+    assert "(lowest)" in text
+    for tried in fitted.fit_info_.details["tried"]:
+        assert f"\n        {tried['candidate']:<12}{tried['left_out_loss']:.5f}" in text
+    text = succeed("fit", "val.npz", "-o", "k.safetensors", "--param", "preserve_accuracy=true")
+    assert "keeps the arg max" in text
+
+
+def test_the_package_is_a_program(folder: Path) -> None:
+    result = python("import runpy; runpy.run_module('calibrant', run_name='__main__')", "methods")
+    assert result.returncode == 0, result.stderr
+    assert "auto" in result.stdout

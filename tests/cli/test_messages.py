@@ -75,17 +75,29 @@ def test_arguments_become_flags(command: str, message: str, told: str) -> None:
         ),
         (["fit", "val.npz", "--weights-key", "weight"], "weights must be finite and at least 0"),
         (["evaluate", "two.npz"], "has logits and probs: say which with --scores-key"),
-        (["fit", "val.npz", "--param", "top_k=0"], "--param top_k must be a whole number"),
+        (
+            ["fit", "val.npz", "--method", "pts", "--param", "top_k=0"],
+            "--param top_k must be a whole number",
+        ),
         (
             ["fit", "val.npz", "--method", "histogram", "--param", "n_bins=0"],
             "--param n_bins must be a whole number",
         ),
         (
-            ["fit", "val.npz", "--param", "recipe=paper", "--param", "inputs=log-gaps"],
+            [
+                "fit",
+                "val.npz",
+                "--method",
+                "pts",
+                "--param",
+                "recipe=paper",
+                "--param",
+                "inputs=log-gaps",
+            ],
             "--param recipe=paper reads the logits themselves, got --param inputs=log-gaps",
         ),
         (
-            ["fit", "val.npz", "--param", "batchsize=3"],
+            ["fit", "val.npz", "--method", "pts", "--param", "batchsize=3"],
             "it has batch_size, clip_logits, hidden, inputs, learning_rate, loss",
         ),
     ],
@@ -98,7 +110,7 @@ def test_errors_speak_of_flags(folder: Path, args: list[str], message: str) -> N
 def test_every_row_ignored(folder: Path) -> None:
     np.savez("x.npz", logits=np.zeros((5, 3)), labels=np.full(5, -100))
     line = refuse("evaluate", "x.npz", "--ignore-index", "-100")
-    assert line == "error: every label is the --ignore-index -100: no row is left\n"
+    assert line == "error: x.npz: every label is the --ignore-index -100: no row is left\n"
 
 
 def test_warnings_speak_of_flags(folder: Path) -> None:

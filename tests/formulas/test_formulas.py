@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, replace
 from functools import cache
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 import calibrant
 from calibrant._array_ops import NUMPY, ops_of
-from calibrant._curves import Lines, Steps
+from calibrant._curves import Cubics, Lines, Steps
 from calibrant._parts import KINDS, from_state, to_state
 from calibrant.formulas import (
     AbsoluteLink,
@@ -40,16 +41,19 @@ from calibrant.formulas import (
     Margin,
     Mixture,
     NetworkTemperature,
+    OddsMap,
     PlainLogits,
     QuadratureMap,
     SmoothedLogProbabilities,
     TemperatureFormula,
     TopLabelMap,
     TopLogits,
+    VennAbersMap,
 )
 from calibrant.onnx import export
 from calibrant.torch import to_module
 from crafting import with_formula
+from file_laws import check_calibrator
 from hard_logits import adversarial
 
 CLASSES = 6
@@ -81,6 +85,24 @@ def steps(count: int, sizes: tuple[int, ...] = (3,)) -> Steps:
     rng = np.random.default_rng(1)
     widths = [sizes[index % len(sizes)] for index in range(count)]
     return Steps.join([(np.sort(rng.random(w - 1)), np.sort(rng.random(w))) for w in widths])
+
+
+def cubics(count: int) -> Cubics:
+    """Of one point, of two, .., of four in turn."""
+    rng = np.random.default_rng(5)
+    sizes = [1 + index % 4 for index in range(count)]
+    return Cubics.join(
+        [(np.sort(3.0 * rng.normal(size=n)), *rng.normal(size=(2, n))) for n in sizes]
+    )
+
+
+def bounds(count: int) -> VennAbersMap:
+    rng = np.random.default_rng(6)
+    lower = [
+        (np.sort(rng.random(n)), np.sort(0.9 * rng.random(n + 1))) for n in range(1, count + 1)
+    ]
+    upper = [(edges, 0.1 + levels) for edges, levels in lower]
+    return VennAbersMap(Steps.join(lower), Steps.join(upper), count)
 
 
 def columns(curves: Any, **change: Any) -> ColumnMap:
@@ -136,6 +158,8 @@ FORMULAS: dict[str, Callable[[], Formula]] = {
     "steps per class": lambda: columns(steps(CLASSES)),
     "ragged steps": lambda: columns(steps(CLASSES, (1, 4, 70))),
     "sigmoids, then steps": lambda: columns(steps(CLASSES), sigmoids=SIGMOIDS, kept=KEPT),
+    "odds by cubics": lambda: OddsMap(cubics(CLASSES), CLASSES),
+    "both bounds by steps": lambda: bounds(CLASSES),
     "top label by a line": lambda: TopLabelMap(lines(1), CLASSES, 1.0 - 1e-9),
     "top label by steps": lambda: TopLabelMap(steps(1), CLASSES, 1.0 - 1e-9),
     "chain: increasing, then adaptive": lambda: Chain((TABLE,), network(LogGaps(4, 1.2, 0.3))),
@@ -150,6 +174,7 @@ FORMULAS: dict[str, Callable[[], Formula]] = {
     ),
 }
 TWO_CLASSES: dict[str, Callable[[], Formula]] = {
+    "two classes, cubics": lambda: OddsMap(cubics(2), 2),
     "two classes": lambda: BetaOdds(1.5, 0.7, -0.4),
     "two classes, linear": lambda: LinearOdds(1.5, -0.4),
     "two classes, then a temperature": lambda: Chain(
@@ -331,30 +356,48 @@ def test_a_formula_cannot_be_changed(name: str) -> None:
 
 
 BAD: list[tuple[Callable[[], Any], str]] = [
-    (lambda: ConstantTemperature(0.0), "value must be a finite number above 0"),
-    (lambda: ConstantTemperature(-1.0), "value must be a finite number above 0"),
-    (lambda: ConstantTemperature(np.nan), "value must be a finite number above 0"),
+    (lambda: ConstantTemperature(0.0), "value must be a number from 1e-37"),
+    (lambda: ConstantTemperature(-1.0), "value must be a number from 1e-37"),
+    (lambda: ConstantTemperature(np.nan), "value must be a number from 1e-37"),
     (lambda: ConstantTemperature("1"), "value must be a number, got '1'"),  # type: ignore[arg-type]
     (lambda: Mixture(1.0, np.array([0.5, 0.6, 0.1])), "weights must sum to 1"),
-    (lambda: Mixture(1.0, np.array([1.2, -0.2, 0.0])), "weights must lie in"),
+    (lambda: Mixture(1.0, np.array([1.2, -0.2, 0.0])), "weights must be numbers from 0 to 1"),
     (lambda: Mixture(1.0, np.ones(2) / 2), "weights must have shape"),
-    (lambda: LogGaps(0, 1.0, 0.3), "k must be at least 1"),
+    (lambda: LogGaps(0, 1.0, 0.3), "k must be a whole number from 1 to"),
     (lambda: replace(network(TopLogits(4)), low=np.full(4, 10.0)), "low must not lie above high"),
     (lambda: replace(network(TopLogits(4)), kernels=()), "every kernel must have a bias"),
     (lambda: network(TopLogits(3), link=ExponentialLink(1.0, -1.0)), "reach must be"),
     (lambda: AffineMap(PlainLogits(), np.eye(3), np.zeros(2), 1.0), "slopes must have shape"),
-    (lambda: AffineMap(PlainLogits(), np.full((2, 2), np.inf), np.zeros(2), 1.0), "must be finite"),
+    (
+        lambda: AffineMap(PlainLogits(), np.full((2, 2), np.inf), np.zeros(2), 1.0),
+        "must be numbers",
+    ),
     (lambda: IncreasingTable(1.0, 1.0, np.arange(3.0), 1.0), "low must lie below high"),
     (lambda: IncreasingTable(0.0, 1.0, np.array([1.0, 0.0]), 1.0), "table must not fall"),
     (lambda: Lines(np.array([0.2, 0.1]), np.ones(2), np.array([0, 2])), "x must rise"),
-    (lambda: Lines(np.array([0.1]), np.array([1.1]), np.array([0, 1])), "y must lie in"),
+    (
+        lambda: Lines(np.array([0.1]), np.array([1.1]), np.array([0, 1])),
+        "y must be numbers from 0 to 1",
+    ),
     (lambda: Lines(np.array([0.1]), np.ones(1), np.array([0, 2])), "offsets must rise from 0"),
     (lambda: Steps(np.array([0.5, 0.4]), np.ones(3), np.array([0, 3])), "edges must not fall"),
     (lambda: Steps(np.zeros(3), np.ones(3), np.array([0, 3])), "there must be 2 edges"),
+    (lambda: Cubics(np.array([0.0, 1e-13]), *np.zeros((2, 2)), np.array([0, 2])), "x must rise"),
+    (
+        lambda: Cubics(np.zeros(1), np.full(1, 1e31), np.zeros(1), np.array([0, 1])),
+        "y must be numbers",
+    ),
+    (lambda: Cubics(np.zeros(1), np.zeros(1), np.zeros(2), np.array([0, 1])), "slope must have"),
+    (lambda: Cubics(np.zeros(1), np.zeros(1), np.zeros(1), np.array([0, 0, 1])), "have a point"),
+    (lambda: OddsMap(cubics(2), CLASSES), "there must be 6 curves, got 2"),
+    (lambda: columns(cubics(CLASSES)), "curves must be a ProbabilityCurves, got Cubics"),
+    (lambda: VennAbersMap(steps(2), steps(3), 3), "lower must have 3 curves, got 2"),
+    (lambda: replace(bounds(2), lower=Steps.join([([], [1.0])] * 2)), "lower must lie below 1"),
+    (lambda: replace(bounds(2), upper=Steps.join([([], [0.0])] * 2)), "upper must lie above 0"),
     (lambda: columns(lines(2)), "one curve or 6, got 2"),
     (lambda: columns(lines(1), kept=np.ones(2, bool)), "kept must have shape"),
     (lambda: TopLabelMap(lines(2), CLASSES, 0.9), "there must be one curve"),
-    (lambda: BetaOdds(np.inf, 1.0, 0.0), "a must be a finite number"),
+    (lambda: BetaOdds(np.inf, 1.0, 0.0), "a must be a number from 0 to 1e"),
 ]
 
 
@@ -364,6 +407,195 @@ def test_invariants(make: Callable[[], Any], message: str) -> None:
         make()
 
 
+# --- numbers at their limits ------------------------------------------------------------------
+
+
+def wide_network(low: float, high: float, kernel: float, link: Any) -> NetworkTemperature:
+    return NetworkTemperature(
+        TopLogits(1), [low], [high], ([[kernel]],), ([kernel],), linear=True, link=link, clip=None
+    )
+
+
+def two_steps(low: float, high: float) -> Steps:
+    return Steps.join([(np.array([0.5]), np.array([low, high]))])
+
+
+HUGE, TINY = 1e37, 1e-37
+LIMITS: dict[str, Callable[[], Formula]] = {
+    "coldest": lambda: ConstantTemperature(TINY),
+    "hottest": lambda: ConstantTemperature(HUGE),
+    "coldest mixture": lambda: Mixture(TINY, np.array([1.0, 0.0, 0.0])),
+    "hottest mixture": lambda: Mixture(HUGE, np.array([1.0 - 1e-40, 1e-40, 0.0])),
+    "network of huge inputs": lambda: wide_network(-HUGE, HUGE, 0.49, AbsoluteLink(TINY, HUGE)),
+    "network of huge outputs": lambda: wide_network(-1.0, 1.0, 4e36, ExponentialLink(1e-15, 50.0)),
+    "network of tiny reach": lambda: wide_network(-1.0, 1.0, 4e36, ExponentialLink(HUGE, TINY)),
+    "network of tiny units": lambda: network(LogGaps(4, TINY, HUGE)),
+    "network of huge units": lambda: network(LogGaps(4, HUGE, TINY)),
+    "clipped to nothing": lambda: network(TopLogits(3), clip=TINY),
+    "huge slopes": lambda: AffineMap(PlainLogits(), np.full(CLASSES, 4e36), np.zeros(CLASSES), 1.0),
+    "huge logits": lambda: AffineMap(
+        LogProbabilities(), np.full((CLASSES, CLASSES), 0.08), np.full(CLASSES, HUGE), HUGE
+    ),
+    "huge intercepts": lambda: AffineMap(
+        PlainLogits(), np.zeros(CLASSES), np.resize([HUGE, -HUGE], CLASSES), TINY
+    ),
+    "hardly smoothed": lambda: affine(SmoothedLogProbabilities(TINY, TINY), full=False),
+    "all smoothed": lambda: affine(SmoothedLogProbabilities(HUGE, 1.0), full=True),
+    "widest table": lambda: IncreasingTable(-HUGE, HUGE, np.array([-HUGE, HUGE]), HUGE),
+    "narrowest table": lambda: IncreasingTable(1.0, 1.0 + 2e-6, np.array([0.0, HUGE]), TINY, 1.0),
+    "flat table": lambda: IncreasingTable(0.0, 3e-37, np.zeros(5), TINY, 1e3),
+    "huge integrand": lambda: QuadratureMap(
+        ([[1e3]],), ([HUGE / 1e13],), [0.0, 1.0], [1.0, 1.0], 1.0
+    ),
+    "no integrand": lambda: QuadratureMap(([[-1e3]],), ([0.0],), [0.0, 1.0], [0.0, 0.0], TINY),
+    "steps at 0": lambda: columns(two_steps(0.0, 0.0), tie_break=TINY, temperature=TINY),
+    "steps at 1": lambda: columns(two_steps(1.0, 1.0), tie_break=1.0, temperature=HUGE),
+    "tiny steps": lambda: columns(two_steps(5e-324, 5e-324), tie_break=0.0),
+    "steepest line": lambda: columns(
+        Lines.join([(np.array([0.0, 1e-30, 1.0]), np.array([0.0, 1.0, 1.0]))]), keep_arg_max=True
+    ),
+    "steepest sigmoids": lambda: columns(
+        two_steps(0.0, 1.0),
+        sigmoids=ClassSigmoids(np.full(CLASSES, HUGE), np.full(CLASSES, -HUGE), 1e-15),
+    ),
+    "certain top label": lambda: TopLabelMap(two_steps(0.0, 1.0), CLASSES, 1.0),
+    "undecided top label": lambda: TopLabelMap(two_steps(0.0, 1.0), CLASSES, 0.5),
+    "chain of huge ones": lambda: Chain(
+        (ConstantTemperature(TINY), TABLE, LIMITS["huge slopes"](), ConstantTemperature(HUGE)),
+        LIMITS["steps at 0"](),
+    ),
+    "steepest odds": lambda: LinearOdds(-HUGE, HUGE),
+    "flat odds": lambda: LinearOdds(0.0, -HUGE),
+    "steepest beta": lambda: BetaOdds(HUGE, 0.0, HUGE),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_numbers_at_their_limits_give_distributions(name: str) -> None:
+    """By NumPy, the array API, PyTorch and ONNX, for the largest and smallest logits there are."""
+    formula = LIMITS[name]()
+    made = with_formula(calibrant.Uncalibrated(), formula, formula.n_classes or CLASSES)
+    check_calibrator(made, torch=True, onnx=True)
+
+
+BEYOND: list[tuple[Callable[[], Any], str]] = [
+    (lambda: ConstantTemperature(1e-38), "value must be a number from 1e-37 to 1e"),
+    (lambda: ConstantTemperature(1e38), "value must be a number from 1e-37 to 1e"),
+    (lambda: ConstantTemperature(10**400), "value must be a number from .* got 1000.*0000$"),
+    (lambda: ConstantTemperature(True), "value must be a number, got True"),
+    (lambda: LinearOdds(1e38, 0.0), "slope must be a number from -1e"),
+    (lambda: BetaOdds(1.0, -1.0, 0.0), "b must be a number from 0 to"),
+    (lambda: ExponentialLink(1e-30, 20.0), "temperatures from base / 4.85"),
+    (lambda: ExponentialLink(1e30, 20.0), "got the base 1e"),
+    (lambda: AbsoluteLink(2.0, 1.0), "largest must be a number from 2 to"),
+    (lambda: wide_network(-1.0, 1.0, 1e37, AbsoluteLink(0.1, 1.0)), "must not reach beyond 1e"),
+    (lambda: replace(network(TopLogits(4)), kernels=3), "kernels must be a tuple of arrays, got 3"),
+    (lambda: replace(network(TopLogits(4)), biases=(np.zeros(0),)), "every kernel must have a"),
+    (
+        lambda: NetworkTemperature(
+            Margin(),
+            [0.0],
+            [1.0],
+            (np.zeros((1, 0)),),
+            (np.zeros(0),),
+            True,
+            AbsoluteLink(1, 2),
+            None,
+        ),
+        "every layer of the network must have an output",
+    ),
+    (
+        lambda: NetworkTemperature(
+            Margin(),
+            [0.0],
+            [1.0],
+            ([[1.0]],) * 33,
+            ([0.0],) * 33,
+            True,
+            AbsoluteLink(1, 2),
+            None,
+        ),
+        "must have at most 32 layers",
+    ),
+    (lambda: AffineMap(PlainLogits(), np.full(3, 1e37), np.zeros(3), 1.0), "must not reach beyond"),
+    (lambda: AffineMap(PlainLogits(), np.eye(3), np.zeros(3), 1e37), "of scores up to 1e"),
+    (lambda: SmoothedLogProbabilities(1.0, 0.0), "smoothing must be a number from 1e-37 to 1"),
+    (lambda: IncreasingTable(1.0, 1.0 + 1e-7, np.arange(2.0), 1.0), "low must lie below high"),
+    (lambda: IncreasingTable(0.0, 1.0, np.array([0.0, 1e38]), 1.0), "table must be numbers from"),
+    (lambda: replace(quadrature(), weights=-np.ones(9)), "weights must be numbers from 0"),
+    (lambda: replace(quadrature(), biases=(np.zeros(3), [1e30])), "integrals must not reach"),
+    (
+        lambda: replace(quadrature(), nodes=np.zeros(513), weights=np.zeros(513)),
+        "the rule must have 2 to 512 nodes, got 513",
+    ),
+    (lambda: columns(two_steps(0.0, 1.0), tie_break=0.0), "without a tie_break no value may be 0"),
+    (lambda: columns(two_steps(0.0, 1.0), tie_break=1e-40), "tie_break must be a number from 1e"),
+    (
+        lambda: columns(two_steps(0.0, 1.0), tie_break=0.1, normalize=False),
+        "tie_break must be a number from 0 to 1e-06",
+    ),
+    (
+        lambda: columns(Lines.join([(np.array([0.0, 1.0]), np.array([1.0, 0.0]))])),
+        "the lines must not fall",
+    ),
+    (lambda: columns(two_steps(1.0, 0.5), keep_arg_max=True), "one curve that does not fall"),
+    (lambda: columns(steps(CLASSES), keep_arg_max=True), "one curve that does not fall"),
+    (
+        lambda: columns(two_steps(0.5, 1.0), keep_arg_max=True, sigmoids=SIGMOIDS),
+        "one curve that does not fall",
+    ),
+    (lambda: columns(two_steps(0.5, 1.0), keep_arg_max=True, kept=KEPT), "one curve that does not"),
+    (lambda: columns(two_steps(0.5, 1.0), classes=2**23), "classes must be a whole number from 2"),
+    (lambda: ClassSigmoids([1.0], [0.0], 1e-17), "clip must be a number from 1e-15"),
+    (lambda: Lines.join([(np.array([0.0, 2.0]), np.ones(2))]), "x must be numbers from 0 to 1"),
+    (lambda: Lines.join([(np.array([0.0, 1e-31]), np.ones(2))]), "x must rise within every line"),
+    (
+        lambda: Steps(np.array([0.1, 0.9, 0.5, 0.4]), np.ones(6), np.array([0, 3, 6])),
+        "edges must not fall within a curve",
+    ),
+    (lambda: Chain((TABLE,) * 9, TABLE), "there must be at most 8 maps"),
+    (lambda: Chain((), Chain((), TABLE)), "maps of an inner chain belong to the outer one"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BEYOND)
+def test_numbers_beyond_their_limits_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()
+
+
+def test_edges_may_fall_from_one_curve_to_the_next() -> None:
+    Steps(np.array([0.8, 0.9, 0.1, 0.2]), np.ones(6), np.array([0, 3, 6]))
+
+
+def test_wide_networks_take_smaller_tiles() -> None:
+    """However wide a network is, predicting takes about as much memory."""
+    width = 2048
+    kernels = (np.zeros((1, width)), np.zeros((width, 1)))
+    formula = QuadratureMap(kernels, (np.zeros(width), [0.5]), [0.0, 1.0], [1.0, 1.0], 1e-8)
+    assert Chain((formula,), TABLE).widest == formula.widest == width
+    assert network(TopLogits(4)).widest == 4
+    calibrator = with_formula(calibrant.Uncalibrated(), formula, 4)
+    logits = np.random.default_rng(0).normal(size=(4_000, 4))
+    tracemalloc.start()
+    probs = calibrator.predict_proba(logits)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5e8  # all rows at once would take 500 MB
+    np.testing.assert_allclose(probs[:50], formula(logits[:50]))
+
+
+def test_curves_too_different_in_length_have_no_table() -> None:
+    edges = np.sort(np.random.default_rng(0).random(2999))
+    ragged = [(np.empty(0), np.ones(1))] * 2999 + [(edges, np.ones(3000))]
+    formula = ColumnMap(Steps.join(ragged), classes=3000)
+    formula(np.zeros((1, 3000)))
+    with pytest.raises(ValueError, match="3000 curves of up to 2999 points are too different"):
+        to_module(with_formula(calibrant.Uncalibrated(), formula, 3000))
+
+
+# --- crafted documents ------------------------------------------------------------------------
+
 NUMBERS = st.one_of(
     st.floats(), st.integers(-3, 3), st.booleans(), st.none(), st.sampled_from(["", "logits", "1"])
 )
@@ -372,12 +604,10 @@ NUMBERS = st.one_of(
 @settings(max_examples=300)
 @given(data=st.data())
 def test_a_crafted_document_is_refused_or_computes(data: Any) -> None:
-    """Any number, word or array of a document changed: refused, or probabilities all the same."""
+    """Any number, word or array of a document changed: refused, or distributions all the same."""
     name = data.draw(st.sampled_from(sorted(ALL)))
     document, arrays = to_state(made(name))
-    places = _places(document)
-    place, key = data.draw(st.sampled_from(range(len(places)))), None
-    holder, key = places[place]
+    holder, key = data.draw(st.sampled_from(_places(document)))
     if key == "array":
         path = holder[key]
         array = np.array(arrays[path])
@@ -391,17 +621,75 @@ def test_a_crafted_document_is_refused_or_computes(data: Any) -> None:
         holder[key] = data.draw(NUMBERS)
     try:
         formula = from_state(document, arrays)
+        assert isinstance(formula, Formula)
+        formula.check_classes(2 if name in TWO_CLASSES else CLASSES)
     except (ValueError, TypeError):
         return
-    logits = rows(name, np.float64)[:20]
-    logits = np.where(np.isneginf(logits), 0.0, logits)
-    assert isinstance(formula, Formula)
-    try:
-        formula.check_classes(logits.shape[1])
-    except ValueError:
-        return
-    with np.errstate(all="ignore"):
-        assert not np.isnan(formula.probabilities(logits, NUMPY)).any()
+    check_calibrator(with_formula(calibrant.Uncalibrated(), formula, None), torch=True)
+
+
+def test_an_array_belongs_to_one_field() -> None:
+    """Else a small file of many references would make a large part."""
+    document, arrays = to_state(network(TopLogits(4)))
+    document["values"]["low"] = document["values"]["high"]
+    with pytest.raises(ValueError, match=r"no array 'formula.high', or another field has it"):
+        from_state(document, arrays)
+    document, arrays = to_state(network(TopLogits(4)))
+    with pytest.raises(ValueError, match=r"no part has the arrays \['more'\]"):
+        from_state(document, arrays | {"more": np.zeros(1)})
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"value": [1.0]}, "must not be a 'value'"),
+        ({"number": 1.0}, "must not be a 'number'"),
+        ({"value": 1.0, "array": "a"}, "must be a value, an array, a part or a tuple"),
+        (1.5, "must be a value, an array, a part or a tuple"),
+        ({"array": ["a"]}, "there is no array"),
+        ({"tuple": 3}, "must not be a 'tuple'"),
+        ({"part": None}, "a part must have a kind, a version and values"),
+        ({"part": {"kind": ["x"], "version": 1, "values": {}}}, r"there is no part \['x'\]"),
+        ({"part": {"kind": "margin", "version": True, "values": {}}}, "are no such things"),
+        ({"part": {"kind": "margin", "version": 1, "values": []}}, "are no such things"),
+        (
+            {"part": {"kind": "margin", "version": 1, "values": {"a": {"value": 1}}}},
+            "has the fields",
+        ),
+    ],
+)
+def test_values_that_no_part_has(value: Any, message: str) -> None:
+    document = {"kind": "constant-temperature", "version": 1, "values": {"value": value}}
+    with pytest.raises((ValueError, TypeError), match=message):
+        from_state(document, {})
+
+
+def test_what_a_file_cannot_hold_is_no_part() -> None:
+    formula = ConstantTemperature(1.0)
+    object.__setattr__(formula, "value", {"T": 1.0})
+    with pytest.raises(TypeError, match=r"a part cannot hold a dict \(formula.value\)"):
+        to_state(formula)
+
+
+def test_a_formula_knows_its_classes() -> None:
+    with pytest.raises(ValueError, match="fitted with 6 classes, got 5"):
+        affine(PlainLogits(), full=True).check_classes(5)
+    with pytest.raises(ValueError, match="reads the top 4 logits, got 3 classes"):
+        network(TopLogits(4)).check_classes(3)
+
+
+def test_parts_are_not_nested_without_end() -> None:
+    value: Any = {"value": 1.0}
+    for _ in range(20):
+        value = {"part": {"kind": "constant-temperature", "version": 1, "values": {"value": value}}}
+    with pytest.raises(ValueError, match="must not be nested deeper than 16"):
+        from_state(value["part"], {})
+    value = {"value": 1.0}
+    for _ in range(20):
+        value = {"tuple": [value]}
+    document = {"kind": "constant-temperature", "version": 1, "values": {"value": value}}
+    with pytest.raises(ValueError, match="must not be a 'tuple'"):
+        from_state(document, {})
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:

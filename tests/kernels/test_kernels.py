@@ -6,6 +6,7 @@ import itertools
 import shutil
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ METHODS: dict[str, Callable[[], Calibrator]] = {
     "hts": lambda: calibrant.calibrator("hts", penalty=0.01),
     "smart": lambda: calibrant.calibrator("smart", penalty=0.01),
 }
+GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "files").glob("*.safetensors"))
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 
 
@@ -130,6 +132,30 @@ def test_rows_that_are_no_logits_are_refused(emulated: None, value: float, messa
 
 
 @needs_compiler
+def test_modules_take_classes_along_another_axis(emulated: None) -> None:
+    model, scores = fitted("pts", 12), hard(12)
+    images = torch.from_numpy(scores).reshape(2, 4, 5, 12).movedim(-1, 1)
+    module = to_module(model, class_axis=1)
+    probs = model.predict_proba(scores).reshape(2, 4, 5, 12)
+    np.testing.assert_allclose(module(images).movedim(1, -1), probs, rtol=0, atol=1e-5)
+    assert module.confidence(images).label.shape == module.temperature(images).shape == (2, 4, 5)
+    with pytest.raises(ValueError, match="fitted with 12 classes, got 5"):
+        to_module(model)(images)
+
+
+@needs_compiler
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_every_formula_is_computed_on_a_device(emulated: None, path: Path) -> None:
+    """With a kernel or without: chains, tables and steps have none."""
+    model = calibrant.load(path)
+    with np.load(path.parent / "scores.npz") as scores:
+        given = scores[f"{model.input_}-{model.n_classes_}"].astype(np.float32)
+    assert_agrees(model, given)
+    logs = model.predict_log_proba(torch.from_numpy(given))
+    np.testing.assert_allclose(logs, model.predict_log_proba(given), rtol=1e-4, atol=1e-4)
+
+
+@needs_compiler
 def test_odd_places_in_memory(emulated: None) -> None:
     """Rows that are not aligned, or do not follow one another."""
     model, scores = fitted("ts", 12), np.ascontiguousarray(hard(13))
@@ -153,6 +179,19 @@ def test_profiles_agree(emulated: None, classes: int) -> None:
     for temperature in (0.1, 1.0, 20.0):
         mine, theirs = on_device.row_nll(temperature), on_host.row_nll(temperature)
         np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-5)
+
+
+@needs_compiler
+def test_profiles_of_logits_whose_differences_overflow(emulated: None) -> None:
+    """Classes that are not masked count, however far below they lie."""
+    scores = hard(130)[:12].copy()
+    scores[3, 1], scores[3, 2] = 3e38, -3e38
+    labels = scores.argmax(axis=1)
+    labels[3] = 2
+    on_device = TemperatureProfile.from_logits(torch.from_numpy(scores), labels)
+    on_host = TemperatureProfile.from_logits(scores, labels)
+    np.testing.assert_array_equal(on_device.finite_classes, on_host.finite_classes)
+    np.testing.assert_array_equal(on_device.label_gap, on_host.label_gap)
 
 
 @needs_compiler

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import kstest
 
 from calibrant import metrics
 from calibrant.metrics import BinStats
 from calibrant.metrics._cells import CELL_EDGES
 from calibrant.metrics.kde import kde_error
+from calibrant.metrics.kernel_test import PairSums
 from calibrant.metrics.smooth import smooth_error
 
 
@@ -198,9 +200,59 @@ def test_blocks_are_unbiased():
     assert np.mean(drawn) == pytest.approx(full, abs=4.0 * np.std(drawn) / np.sqrt(300))
 
 
+# --- the test of all pairs --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [2, 4, 40])  # dense products, and sparse ones
+def test_the_errors_of_drawn_labels_are_direct_sums(classes):
+    rng = np.random.default_rng(0)
+    probs, weight = rng.dirichlet(np.ones(classes), 50), rng.random(50)
+    labels = rng.integers(0, classes, (50, 3))
+    got = PairSums.of(probs, weight, "exponential", 0.4).errors(labels)
+    options = {"estimator": "unbiased", "bandwidth": 0.4, "sample_weight": weight}
+    slow = [metrics.skce(probs, column, **options) for column in labels.T]
+    np.testing.assert_allclose(got, slow, rtol=1e-9)
+
+
+def test_the_skce_test_has_the_error_of_all_pairs():
+    probs, labels = categorical(80, 0)
+    for kernel in ("exponential", "total-variation", "gaussian"):
+        got = metrics.skce_test(probs, labels, kernel=kernel, n_resamples=9)
+        options = {"estimator": "unbiased", "kernel": kernel, "bandwidth": got.bandwidth}
+        assert got.skce == pytest.approx(metrics.skce(probs, labels, **options), rel=1e-9)
+        assert (got.n_rows, got.n_resamples, got.notion) == (80, 9, "canonical")
+
+
 def test_the_skce_test_tells_miscalibration():
-    assert metrics.skce_test(*categorical(4000, 0)).p_value > 0.01
-    assert metrics.skce_test(*categorical(4000, 0, temperature=2.0)).p_value < 1e-3
+    assert metrics.skce_test(*categorical(500, 0), n_resamples=199).p_value > 0.01
+    wrong = metrics.skce_test(*categorical(500, 0, temperature=2.0), n_resamples=199)
+    assert wrong.p_value == 0.005
+    assert wrong.z > 3.0
+
+
+def test_of_many_rows_some_are_looked_at():
+    probs, labels = categorical(500, 0)
+    got = metrics.skce_test(probs, labels, max_rows=100, n_resamples=9)
+    assert got.n_rows == 100
+    assert got == metrics.skce_test(probs, labels, max_rows=100, n_resamples=9)
+    weight = (np.arange(500) < 60).astype(float)
+    few = metrics.skce_test(probs, labels, max_rows=100, n_resamples=9, sample_weight=weight)
+    assert few.n_rows == 60
+    assert few == metrics.skce_test(probs[:60], labels[:60], max_rows=100, n_resamples=9)
+
+
+def rare_events(seed, rows=200):
+    rng = np.random.default_rng(seed)
+    chance = rng.beta(0.5, 50.0, rows)
+    return chance, (rng.random(rows) < chance).astype(int)
+
+
+@pytest.mark.parametrize("draw", [rare_events, lambda seed: categorical(60, seed)])
+def test_p_values_of_the_skce_test_are_uniform_under_the_null(draw):
+    drawn = {"n_resamples": 99}
+    p = [metrics.skce_test(*draw(seed), random_state=seed, **drawn).p_value for seed in range(200)]
+    assert kstest(p, "uniform").pvalue > 0.01
+    assert np.mean(np.array(p) <= 0.01) <= 0.01 + 3.0 * np.sqrt(0.01 * 0.99 / 200)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +269,22 @@ def test_skce_refuses(options, message):
         metrics.skce(*categorical(20, 0), **options)
 
 
-def test_the_skce_test_needs_two_blocks():
-    with pytest.raises(ValueError, match="at least two blocks of 2 rows, got 3 rows"):
-        metrics.skce_test(*categorical(3, 0))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": "linear"}, "kernel must be one of"),
+        ({"bandwidth": -1.0}, "bandwidth must be positive, got -1.0"),
+        ({"n_resamples": 0}, "n_resamples must be at least 1, got 0"),
+        ({"max_rows": 1}, "max_rows must be at least 2, got 1"),
+    ],
+)
+def test_the_skce_test_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.skce_test(*categorical(20, 0), **options)
+
+
+def test_the_skce_test_needs_a_pair():
+    with pytest.raises(ValueError, match="needs at least two rows, got 1"):
+        metrics.skce_test(*categorical(1, 0))
     assert metrics.skce(*categorical(1, 0)) == 0.0
+    assert metrics.skce(*categorical(3, 0), sample_weight=[0.0, 1.0, 0.0]) == 0.0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import calibrant
 from calibrant import metrics
 
 SCORES = [metrics.accuracy, metrics.nll, metrics.brier]
@@ -37,8 +38,6 @@ def gain(probs, labels, **options):
 
 
 EVERY = [*SCORES, *ERRORS, skce, spiegelhalter_z, calibration_part, gain]
-# These need a number of rows, which for weights is Kish's effective number, not their sum.
-BY_EFFECTIVE_ROWS = [metrics.debiased_ece, metrics.kde_ece, spiegelhalter_z, skce]
 
 
 def example(rows=150, seed=0):
@@ -68,12 +67,36 @@ def test_only_the_ratios_of_weights_count(metric):
     close(*values)
 
 
-@pytest.mark.parametrize("metric", [m for m in EVERY if m not in BY_EFFECTIVE_ROWS])
-def test_a_whole_weight_is_the_row_so_often(metric):
-    probs, labels = example()
-    times = np.random.default_rng(1).integers(1, 4, 150)
-    repeated = metric(np.repeat(probs, times, axis=0), np.repeat(labels, times))
-    close(metric(probs, labels, sample_weight=times), repeated, 1e-6)
+@pytest.mark.parametrize(("rows", "lowest", "highest"), [(150, 1, 3), (40, 0, 5), (61, 20, 20)])
+@pytest.mark.parametrize("metric", EVERY)
+def test_a_whole_weight_is_the_row_so_often(metric, rows, lowest, highest):
+    probs, labels = example(rows)
+    times = np.random.default_rng(1).integers(lowest, highest + 1, rows)
+    bandwidth = {"bandwidth": 0.5} if metric is skce else {}
+    repeated = metric(np.repeat(probs, times, axis=0), np.repeat(labels, times), **bandwidth)
+    close(metric(probs, labels, sample_weight=times, **bandwidth), repeated, 1e-6)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "brier", "ece", "debiased_ece", "classwise_ece"])
+def test_intervals_and_tests_take_whole_weights_as_rows(metric):
+    """The draws differ, what they are draws of does not."""
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(3, 0.8), 80)
+    labels = (probs.cumsum(axis=1) < rng.random((80, 1))).sum(axis=1)
+    times = rng.integers(0, 9, 80)
+    given = probs, labels, times
+    repeated = np.repeat(probs, times, axis=0), np.repeat(labels, times), None
+    chosen = {"metrics": [metric], "random_state": 0}
+    one, other = (
+        getattr(calibrant.evaluate(p, y, sample_weight=w, **chosen), metric)
+        for p, y, w in (given, repeated)
+    )
+    assert one.value == pytest.approx(other.value)
+    if one.high is not None:
+        assert one.std_error == pytest.approx(other.std_error, rel=0.15)
+        assert one.high - one.low == pytest.approx(other.high - other.low, rel=0.15, abs=0.003)
+    if one.null is not None:
+        assert one.null == pytest.approx(other.null, rel=0.15)
 
 
 @pytest.mark.parametrize("metric", EVERY)

@@ -340,13 +340,24 @@ def test_a_state_must_be_whole(part):
         ("sums", -1, np.inf, "sums of a meter must be finite, got inf"),
         ("sums", 0, -1.0, "weights of a meter must have positive sums, got -1.0"),
         ("sums", 1, 0.0, "weights of a meter must have positive sums, got 0.0"),
-        ("sums", 11, -3.0, "null_variance of a meter must be at least 0, got -3.0"),
+        ("sums", 11, -3.0, "null_variance of a meter must be numbers from -.*, got -3.0"),
         ("sums", 14, -2.0, "sums of the bins 'equal-width' must be at least 0, got -2.0"),
         ("sums", 14, 1e6, "the weights of 'equal-width' must add up to"),
-        ("sums", 18, 1e6, "sums of 'equal-width' must not pass its weight, got 1000000.0"),
+        ("sums", 18, 1e6, "confidences of 'equal-width' must lie in their bins, got 1000000.0"),
         ("sums", 100, 1e6, "the weights of 'cells' must add up to"),
         ("sums", -1, -1.0, "sums of the bins 'classes' must be at least 0"),
         ("sums", 26 + 2 * 4 * 2**14, 1e6, "the weights of 'label_weight' must add up to"),
+        ("sums", 26 + 2 * 4 * 2**14, -1.0, "label_weight of a meter must be at least 0, got -1.0"),
+        ("counts", 0, 2**60, "rows of a meter must be at most 9.0072e\\+15, got 11529"),
+        ("counts", 1, 1, "no score of 'accuracy' can be infinite, got 1"),
+        ("sums", 0, 1e61, "the weight of a meter must be numbers from 1e-60 to 1e"),
+        ("sums", 1, 1e9, "the squared weights of a meter must be numbers from"),
+        ("sums", 2, 63.0, "the moments of 'accuracy' must be numbers from .* to 62.5006, got 63.0"),
+        ("sums", 3, -1.0, "the moments of 'accuracy' must be numbers from"),
+        ("sums", 5, 1e200, "the moments of 'nll' must be numbers from"),
+        ("sums", 8, 251.0, "the moments of 'brier' must be numbers from"),
+        ("sums", 22, 60.0, "sums of 'equal-width' must not pass its weight, got 60.0"),
+        ("sums", 23, 60.0, "the weights of 'equal-width, squared' must add up to 87.88"),
     ],
 )
 def test_a_state_that_no_rows_can_have_is_refused(name, at, value, message):
@@ -354,6 +365,54 @@ def test_a_state_that_no_rows_can_have_is_refused(name, at, value, message):
     arrays[name][at] = value
     with pytest.raises(ValueError, match=message):
         CalibrationMeter.from_state(document, arrays)
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_every_state_of_rows_is_accepted(data):
+    """Weights and logits of any size, rows that sum to anything, meters that were merged."""
+    seed, classes = data.draw(st.integers(0, 2**32)), data.draw(st.integers(2, 5))
+    rng = np.random.default_rng(seed)
+    kind, rule = data.draw(
+        st.sampled_from([("logits", "strict"), ("probs", "raw"), ("probs", "strict")])
+    )
+    logits = rng.normal(size=(9, classes)) * 10.0 ** data.draw(st.floats(-4.0, 30.0))
+    probs = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probs /= probs.sum(axis=1, keepdims=True)
+    if rule == "raw":
+        probs *= rng.uniform(0.0, 1.0, probs.shape)
+    weight = data.draw(
+        st.sampled_from([None, rng.random(9), 10.0 ** rng.uniform(-20, 20, 9), np.arange(9.0)])
+    )
+    meter = CalibrationMeter(data.draw(st.integers(1, 30)), kind, row_sums=rule)
+    meter.update(probs if kind == "probs" else logits, rng.integers(0, classes, 9), weight)
+    if data.draw(st.booleans()):
+        meter = meter.merge(meter)
+    again = CalibrationMeter.from_state(*meter.to_state())
+    np.testing.assert_array_equal(again.sums, meter.sums)
+
+
+def test_certain_rows_have_no_noise_below_0():
+    """Confidences that rounding leaves above 1 have a variance below 0."""
+    meter = CalibrationMeter().update([[1.0 + 5e-7, 0.0]], [0])
+    assert meter.compute().ece_null == 0.0
+
+
+def test_too_many_bins_are_refused_before_they_are_made():
+    for n_bins in (10**9, 10**400):
+        with pytest.raises(ValueError, match="n_bins must be at most 1000000, got 10"):
+            CalibrationMeter(n_bins)
+        document, arrays = CalibrationMeter().to_state()
+        with pytest.raises(ValueError, match="n_bins must be at most 1000000, got 10"):
+            CalibrationMeter.from_state(document | {"n_bins": n_bins}, arrays)
+    with pytest.raises(ValueError, match="counts of a meter must be a vector"):
+        CalibrationMeter.from_state(document, arrays | {"counts": np.zeros((1, 1), np.int64)})
+
+
+@pytest.mark.parametrize("text", ["[" * 99_999, '{"a": NaN}', '{"a": 1, "a": 2}'])
+def test_json_that_is_none(text):
+    with pytest.raises(ValueError, match="a meter must be JSON text, got"):
+        CalibrationMeter.from_json(text)
 
 
 def test_a_state_of_other_numbers_is_refused():

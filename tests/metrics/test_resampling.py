@@ -127,7 +127,10 @@ def test_calibration_test_refuses(options, message):
 # --- bootstrap --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*ERRORS, *SCORES])
+COVERED = [name for name in (*ERRORS, *SCORES) if metrics.METRICS[name].has_interval]
+
+
+@pytest.mark.parametrize("name", COVERED)
 def test_the_interval_is_about_the_value(name):
     probs, labels = draw(400, 0, temperature=2.0)
     got = metrics.bootstrap_ci(probs, labels, name, n_resamples=100)
@@ -167,6 +170,8 @@ def test_the_interval_of_a_calibrated_model_reaches_zero():
     [
         ({"level": 1.2}, "level must lie between 0 and 1, got 1.2"),
         ({"method": "bca"}, '"basic" or "percentile", got \'bca\''),
+        ({"metric": "classwise_ece"}, "classwise_ece has no interval that covers: take one of ece"),
+        ({"metric": "mce"}, "calibration_test, which asks whether there is an error at all"),
         ({"n_resamples": 0}, "n_resamples must be at least 1, got 0"),
         ({"metric": "f1"}, "metric must be one of"),
     ],
@@ -179,11 +184,44 @@ def test_bootstrap_refuses(options, message):
 # --- paired comparison ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["brier", "nll", "accuracy", "ece", "classwise_ece", "smooth_ece"])
+@pytest.mark.parametrize(
+    "name", ["brier", "nll", "accuracy", "ece", "adaptive_ece", "debiased_ece"]
+)
 def test_a_model_against_itself_shows_no_difference(name):
     probs, labels = draw(200, 0)
     same = metrics.compare_paired(probs, probs, labels, name, n_resamples=30)
-    assert (same.difference, same.low, same.high, same.p_value) == (0.0, 0.0, 0.0, 1.0)
+    assert same.difference == 0.0
+    assert same.low <= 0.0 <= same.high
+    assert same.p_value == pytest.approx(1.0, abs=1e-5)
+
+
+def test_errors_that_noise_tells_apart_are_no_different():
+    """Two calibrated models, one much sharper: its ECE is smaller by noise alone."""
+    rejected = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        sharp = rng.beta(8.0, 0.5, 1000) * 0.5 + 0.5
+        labels = (rng.random(1000) < sharp).astype(int)
+        flat = np.full(1000, sharp.mean())  # calibrated, too: it knows the share alone
+        pair = metrics.compare_paired(sharp, flat, labels, "ece", n_resamples=100)
+        assert (pair.p_value < 0.05) == (pair.low > 0.0 or pair.high < 0.0)
+        rejected += pair.p_value < 0.05
+    assert rejected <= 5
+
+
+@pytest.mark.parametrize("name", ["ece", "adaptive_ece", "debiased_ece", "rms_ece"])
+@pytest.mark.parametrize("shift", [0.0, 0.08])
+def test_intervals_cover(name, shift):
+    """The short form of `make statistics`: at least 33 of 40."""
+    covered = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        confidence = rng.uniform(0.6, 0.95, 800)
+        labels = (rng.random(800) >= confidence - shift).astype(int)
+        probs = np.stack([confidence, 1.0 - confidence], axis=1)
+        got = metrics.bootstrap_ci(probs, labels, name, n_resamples=50, random_state=seed)
+        covered += got.low <= shift + 1e-9 <= got.high + 1e-9
+    assert covered >= 33
 
 
 def test_pairing_sees_what_separate_intervals_do_not():
@@ -215,9 +253,7 @@ def p_values(name, rows=400, simulations=500):
     values = []
     for seed in range(simulations):
         probs, labels = draw(rows, 1000 + seed)
-        if name == "skce":
-            values.append(metrics.skce_test(probs, labels, random_state=seed).p_value)
-        elif name == "spiegelhalter":
+        if name == "spiegelhalter":
             values.append(metrics.spiegelhalter_test(probs, labels).p_value)
         else:
             resamples = 99 if name in ("smooth_ece", "kde_ece") else 199
@@ -238,7 +274,6 @@ def p_values(name, rows=400, simulations=500):
         "classwise_ece",
         "smooth_ece",
         "kde_ece",
-        "skce",
         "spiegelhalter",
     ],
 )

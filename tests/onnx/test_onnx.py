@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -171,6 +172,7 @@ def test_any_shape(
     assert_keeps_arg_max(out["probabilities"], scores)
 
 
+@pytest.mark.filterwarnings("ignore:class .* has the mean probability")
 @settings(max_examples=20)
 @given(classes=st.integers(2, 20), bins=st.integers(1, 40), seed=st.integers(0, 99))
 def test_any_table(
@@ -193,10 +195,11 @@ def test_two_classes(kind: type[Calibrator], dtype: Any, tmp_path: Path) -> None
     assert_same(run(tmp_path / "c.onnx", names, scores), fit, scores)
 
 
-def test_more_classes_than_fitted(tmp_path: Path) -> None:
+def test_more_classes_than_fitted_only_where_they_are_asked_for(tmp_path: Path) -> None:
     names = export(fitted("pts"), tmp_path / "c.onnx", n_classes=40)
     scores = adversarial(40)
-    assert_same(run(tmp_path / "c.onnx", names, scores), fitted("pts"), scores)
+    out = run(tmp_path / "c.onnx", names, scores)
+    np.testing.assert_allclose(out["probabilities"], fitted("pts").formula_(scores), atol=1e-5)
 
 
 def by_authors_rule() -> Calibrator:
@@ -320,6 +323,58 @@ def test_attach_keeps_weights_outside(tmp_path: Path) -> None:
     assert_same(out, fitted("pts"), out["scores"])
 
 
+@pytest.mark.parametrize("way_out", ["parent", "absolute", "link", "linked folder", "hard link"])
+def test_weights_outside_the_folder_of_a_model_are_not_read(way_out: str, tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
+    folder.mkdir()
+    linear_model(folder / "m.onnx", external=True)
+    (folder / "w.bin").rename(elsewhere)
+    (folder / "link").symlink_to(elsewhere)
+    (folder / "folder").symlink_to(tmp_path)
+    if way_out == "hard link":
+        (folder / "same").hardlink_to(elsewhere)
+    location = {
+        "parent": "../elsewhere",
+        "absolute": str(elsewhere),
+        "link": "link",
+        "linked folder": "folder/elsewhere",
+        "hard link": "same",
+    }[way_out]
+    model = onnx.load(folder / "m.onnx", load_external_data=False)
+    for entry in model.graph.initializer[0].external_data:
+        entry.value = location if entry.key == "location" else entry.value
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ValueError, match=r"m.onnx cannot be read as an ONNX model: "):
+        attach(folder / "m.onnx", fitted("ts"), tmp_path / "out.onnx")
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_weights_outside_are_replaced_with_their_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    linear_model(Path("in/m.onnx"), external=True)
+    monkeypatch.setattr("calibrant.onnx._files.SMALLEST_APART", 100)  # the weights have 176 bytes
+    attach("in/m.onnx", fitted("pts"), "out.onnx")
+    Path("out.onnx.data").chmod(0o640)
+    attach("in/m.onnx", fitted("ts"), "out.onnx")
+    out = serve(Path("out.onnx"), features(30, 4))
+    assert_same(out, fitted("ts"), out["scores"])
+    assert Path("out.onnx.data").stat().st_mode & 0o777 == 0o640
+    assert sorted(os.listdir()) == ["in", "out.onnx", "out.onnx.data"]
+    os.rename("in/w.bin", "in/other.onnx.data")
+    model = onnx.load("in/m.onnx", load_external_data=False)
+    model.graph.initializer[0].external_data[0].value = "other.onnx.data"
+    onnx.save(model, "in/m.onnx")
+    with pytest.raises(ValueError, match=r"would replace those of in/m\.onnx"):
+        attach("in/m.onnx", fitted("ts"), "in/other.onnx")
+    os.mkfifo("fifo.onnx.data")
+    with pytest.raises(FileExistsError, match=r"fifo\.onnx\.data"):
+        attach("in/m.onnx", fitted("ts"), "fifo.onnx")
+    assert not Path("fifo.onnx").exists()
+
+
 def test_attach_refusals(tmp_path: Path) -> None:
     linear_model(tmp_path / "m.onnx")
     (tmp_path / "text.onnx").write_text("not a model")
@@ -328,15 +383,93 @@ def test_attach_refusals(tmp_path: Path) -> None:
         attach(tmp_path / "m.onnx", fitted("ts"), out, "logits")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         attach(tmp_path / "none.onnx", fitted("ts"), out)
-    with pytest.raises(ValueError, match="is not an ONNX model"):
+    with pytest.raises(ValueError, match="cannot be read as an ONNX model"):
         attach(tmp_path / "text.onnx", fitted("ts"), out)
+    with pytest.raises(ValueError, match=r"must end in \.onnx, got"):
+        attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "out.pb")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "none/out.onnx")
-    with pytest.raises(ValueError, match="fitted with 5 classes, got 11"):
-        attach(tmp_path / "m.onnx", fitted("irova", 5), out)
+    for method in ("irova", "ts", "pts"):
+        with pytest.raises(ValueError, match="fitted with 5 classes, got 11"):
+            attach(tmp_path / "m.onnx", fitted(method, 5), out)
     attach(tmp_path / "m.onnx", fitted("ts"), out)
     with pytest.raises(ValueError, match=r"the model has the outputs .* say which one"):
         attach(out, fitted("ts"), out)
+
+
+def one_node(path: Path, node: str, shape: str, result: str | None = None) -> None:
+    """x through a node, written as ONNX's own text has it, to y."""
+    graph = f"g (float[{shape}] x) => (float[{result or shape}] y) {{ {node} }}"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {graph}'), path)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "y = Softmax(x)",
+        "p = Softmax(x) y = Identity(p)",
+        "p = Softmax(x) q = Dropout(p) s = Constant<value_ints = [-1, 11]>() y = Reshape(q, s)",
+    ],
+    ids=["at once", "renamed", "reshaped"],
+)
+def test_attach_to_a_softmax_is_refused(node: str, tmp_path: Path) -> None:
+    one_node(tmp_path / "m.onnx", node, "N, 11")
+    message = "reads logits, but 'y' is the output of a Softmax: .* logits_output=\"x\", or fit"
+    with pytest.raises(ValueError, match=message):
+        attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "out.onnx")
+    attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "out.onnx", "x")
+    logits, labels = labelled(CLASSES)
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    of_probs = calibrant.TS(input="probs").fit(probs, labels)
+    attach(tmp_path / "m.onnx", of_probs, tmp_path / "out.onnx")
+    one_node(tmp_path / "m.onnx", "y = LogSoftmax(x)", "N, 11")
+    attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "out.onnx")  # as good as logits
+    with pytest.raises(ValueError, match=r"reads probabilities, but 'y' is .* of a LogSoftmax"):
+        attach(tmp_path / "m.onnx", of_probs, tmp_path / "out.onnx")
+
+
+@pytest.mark.parametrize("method", ["ts", "ets", "irm", "pts"])
+@pytest.mark.parametrize("height", ["H", "7"])
+def test_attach_to_a_segmentation_model(method: str, height: str, tmp_path: Path) -> None:
+    one_node(tmp_path / "m.onnx", "y = Neg(x)", f"N, 11, {height}, 8")
+    names = attach(tmp_path / "m.onnx", fitted(method), tmp_path / "out.onnx", class_axis=1)
+    rows = adversarial(CLASSES)[: 2 * 7 * 8]
+    images = np.moveaxis(rows.reshape(2, 7, 8, CLASSES), -1, 1)
+    out = serve(tmp_path / "out.onnx", -images)
+    expected = np.moveaxis(fitted(method).predict_proba(rows).reshape(2, 7, 8, CLASSES), -1, 1)
+    np.testing.assert_allclose(out[names.probabilities], expected, atol=1e-5)
+    np.testing.assert_allclose(out[names.confidence], expected.max(axis=1), atol=1e-5)
+    if names.temperature is not None:
+        assert out[names.temperature].shape == (2, 7, 8)
+    assert serve(tmp_path / "out.onnx", images[:0])[names.probabilities].shape == (0, 11, 7, 8)
+
+
+def test_attach_along_the_wrong_axis(tmp_path: Path) -> None:
+    remedy = "where the classes are axis 1, say class_axis=1"
+    for shape, message in {
+        "N, 11, H, W": f"may be the 11 classes: {remedy}",
+        "N, 11, L": f"may be the 11 classes: {remedy}",
+        "N, 11, 7, 11": f"may be the 11 classes: {remedy}",
+        "N, 11, 7, 8": f"fitted with 11 classes, got 8 along axis -1 .*: {remedy}",
+        "N, 5": "fitted with 11 classes, got 5 along axis -1",
+    }.items():
+        one_node(tmp_path / "m.onnx", "y = Neg(x)", shape)
+        with pytest.raises(ValueError, match=message):
+            attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "out.onnx")
+    one_node(tmp_path / "m.onnx", "y = Neg(x)", "N, 11, 7, 11")
+    attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "out.onnx", class_axis=-1)
+    with pytest.raises(ValueError, match=r"class_axis must be an axis of .*, got 4"):
+        attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "out.onnx", class_axis=4)
+
+
+def test_attach_to_empty_batches_of_sequences(tmp_path: Path) -> None:
+    linear_model(tmp_path / "m.onnx", shape=("n", "length", 4))
+    for method in ("pts", "irova", "spline"):
+        attach(tmp_path / "m.onnx", fitted(method), tmp_path / "out.onnx")
+        for shape in ((0, 5, 4), (3, 0, 4), (0, 0, 4)):
+            out = serve(tmp_path / "out.onnx", np.zeros(shape, np.float32))
+            assert out["probabilities"].shape == (*shape[:-1], CLASSES)
+            assert out["confidence"].shape == shape[:-1]
 
 
 @pytest.mark.filterwarnings("ignore")  # PyTorch's exporter has its own

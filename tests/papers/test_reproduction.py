@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -283,15 +285,69 @@ def test_a_finished_row_is_not_computed_again(tmp_path, monkeypatch):
     assert again == rows
 
 
-@pytest.mark.parametrize("content", [b"", b'{"data": "mi', b"[]", b"{}", b"\xff\xfe"])
-def test_a_row_that_cannot_be_read_is_computed_again(tmp_path, content):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda good: b"",
+        lambda good: good[:100],
+        lambda good: good + b" ",
+        lambda good: good.replace(b'"seed": 0', b'"seed": 1'),
+        lambda good: good.replace(b", ", b",", 1),  # reads the same, and was changed
+        lambda good: b"[]",
+        lambda good: b"{}",
+        lambda good: b"\xff\xfe",
+    ],
+    ids=["empty", "cut", "longer", "another number", "same meaning", "list", "object", "bytes"],
+)
+def test_a_row_that_is_not_as_written_is_computed_again(tmp_path, damage):
     source = Source("mine", file=write_set(tmp_path, tiny_set("mine")))
     rows = runner.run_all([Setting("mine", "ts")], [source], tmp_path / "rows", workers=1)
     [file] = (tmp_path / "rows").iterdir()
-    file.write_bytes(content)
-    again = runner.run_all([Setting("mine", "ts")], [source], tmp_path / "rows", workers=1)
-    assert again[0]["ece"] == rows[0]["ece"]
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.warns(calibrant.CalibrationWarning, match=f"{file.name} cannot be read as written"):
+        again = runner.run_all([Setting("mine", "ts")], [source], tmp_path / "rows", workers=1)
+    assert {**again[0], "fit_seconds": 0} == {**rows[0], "fit_seconds": 0}
     assert [file] == list((tmp_path / "rows").iterdir())
+
+
+def test_a_row_of_another_setting_is_computed_again_and_all_are_told_in_one_line(tmp_path):
+    source = Source("mine", file=write_set(tmp_path, tiny_set("mine")))
+    settings = [Setting("mine", "ts", seed) for seed in (1, 2)]
+    rows = runner.run_all(settings, [source], tmp_path / "rows", workers=1)
+    one, other = (tmp_path / "rows").iterdir()
+    swapped = one.read_bytes(), other.read_bytes()
+    other.write_bytes(swapped[0])
+    one.write_bytes(swapped[1])
+    with pytest.warns(calibrant.CalibrationWarning) as said:
+        again = runner.run_all(settings, [source], tmp_path / "rows", workers=1)
+    assert [row["ece"] for row in again] == [row["ece"] for row in rows]
+    assert len(said) == 1
+    assert "and 1 more cannot be read as written: computed again" in str(said[0].message)
+
+
+def test_a_row_that_cannot_be_written_is_told_before_the_work(tmp_path, monkeypatch):
+    source = Source("mine", file=write_set(tmp_path, tiny_set("mine")))
+    runner.run_all([Setting("mine", "ts")], [source], tmp_path / "rows", workers=1)
+    [file] = (tmp_path / "rows").iterdir()
+    file.unlink()
+    os.mkfifo(file)  # to read it would take for ever
+    monkeypatch.setattr(runner, "_work", None)
+    with pytest.raises(FileExistsError, match="is a FIFO, and only a file is replaced"):
+        runner.run_all([Setting("mine", "ts")], [source], tmp_path / "rows", workers=1)
+
+
+def test_two_runs_share_a_folder(tmp_path):
+    source = Source("mine", file=write_set(tmp_path, tiny_set("mine")))
+    settings = [Setting("mine", "ts", seed) for seed in range(6)]
+
+    def go() -> list[dict[str, Any]]:
+        return runner.run_all(settings, [source], tmp_path / "rows", workers=1)
+
+    with ThreadPoolExecutor(4) as pool:
+        several = [job.result() for job in [pool.submit(go) for _ in range(4)]]
+    values = [[row["brier"] for row in rows] for rows in several]
+    assert values == [[row["brier"] for row in go()]] * 4
+    assert len(list((tmp_path / "rows").iterdir())) == 6
 
 
 def test_processes_give_the_rows_of_one_process(tmp_path):
@@ -632,6 +688,30 @@ def test_a_second_run_computes_nothing_and_writes_the_same_page(made, monkeypatc
         (out / "index.html").read_bytes(),
         (out / "figures" / "fig2.svg").read_bytes(),
     ) == before
+
+
+@pytest.mark.parametrize("name", ["index.html", "rows.csv", "figures/fig2.png"])
+def test_a_page_that_cannot_be_written_is_told_before_the_work(tmp_path, monkeypatch, name):
+    (tmp_path / "out" / name).mkdir(parents=True)
+    monkeypatch.setattr(runner, "run_all", None)
+    with pytest.raises(IsADirectoryError, match="is a folder, and only a file is replaced"):
+        reproduce(sources(only=["cifar10-lenet5"]), tmp_path / "out", scope=TINY, workers=1)
+
+
+def test_page_and_figures_appear_whole(made, tmp_path, monkeypatch):
+    """Killed while any of them is written, a run leaves the last one's."""
+    folder = tmp_path / "figures"
+    figures.draw_all(made.results, made.results.names, False, folder)
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    def stopped(figure: Any, file: Any, **options: Any) -> None:
+        file.write(b"half of a figure")
+        raise SystemExit(143)
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", stopped)
+    with pytest.raises(SystemExit):
+        figures.draw_all(made.results, made.results.names, False, folder)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
 def boxes(axis: Any, renderer: Any) -> list[Any]:

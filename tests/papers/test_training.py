@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 import pickle
-import sys
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +30,7 @@ from calibrant.papers.pts.images import TEST, TRAIN, VALIDATION, ImageSet
 from calibrant.papers.pts.logits import HeldOut, scores, write_logits
 from calibrant.papers.pts.networks.layers import convolution
 from calibrant.papers.pts.recipes import RECIPES, STAND_INS, Recipe
+from tools_support import load_tool
 
 RECIPE = Recipe(epochs=3, batch=16, rate=0.05, weight_decay=5e-4, crop=2, flip=True)
 
@@ -335,7 +334,8 @@ def test_logits_beyond_float16_are_refused(tmp_path: Path) -> None:
 
 def test_the_card_agrees_with_the_metrics(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    logits, labels = rng.normal(0, 2, (500, 5)), rng.integers(0, 5, 500)
+    logits = rng.normal(0, 2, (500, 5))
+    labels = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
     card = write_logits(tmp_path / "x.npz", HeldOut(logits, labels, logits, labels), {})
     probs = calibrant.Uncalibrated().fit(logits, labels).predict_proba(logits.astype(np.float16))
     assert card["test_ece"] == pytest.approx(
@@ -418,17 +418,7 @@ def test_every_recipe_builds() -> None:
 @pytest.fixture
 def trainer(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The tool that trains all networks."""
-    file = Path(__file__).parents[2] / "tools" / "train_all_logits.py"
-    if not file.exists():
-        pytest.skip("the tools are in a clone only")
-    specification = importlib.util.spec_from_file_location("train_all_logits", file)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(sys, "path", list(sys.path))  # the tool puts src in front
-    specification.loader.exec_module(module)
-    return module
+    return load_tool("train_all_logits", monkeypatch)
 
 
 def test_slow_networks_come_first(trainer: Any) -> None:
@@ -561,6 +551,44 @@ def test_imagenet_logits_go_on(pictures: Path, tmp_path: Path) -> None:
     other = imagenet_logits.Classifier(Stub(), to_tensor, "another")
     with pytest.raises(calibrant.FileError, match="another network"):
         imagenet_logits.imagenet_logits(found, work, lambda: other, split_seed=0)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda work, card: flip(work, -1),
+        lambda work, card: flip(work, 150),
+        lambda work, card: work.write_bytes(work.read_bytes()[:-2]),
+        lambda work, card: flip(card, 30),
+        lambda work, card: card.write_text("{}"),
+    ],
+    ids=["last bit of the rows", "a bit", "cut", "a bit of the card", "an empty card"],
+)
+def test_damaged_imagenet_logits_are_computed_again(
+    pictures: Path, tmp_path: Path, damage: Any
+) -> None:
+    found, work = imagenet.find_pictures(pictures), tmp_path / "rows.npy"
+    whole, _ = imagenet_logits.imagenet_logits(found, work, stub, split_seed=0, batch=5)
+    damage(work, work.with_suffix(".job.json"))
+    done: list[int] = []
+    with pytest.warns(calibrant.CalibrationWarning, match="cannot be read as written"):
+        again, _ = imagenet_logits.imagenet_logits(
+            found, work, stub, split_seed=0, batch=5, report=lambda n, total: done.append(n)
+        )
+    assert done == [5, 10, 12]
+    np.testing.assert_array_equal(again.test_logits, whole.test_logits)
+
+
+def flip(file: Path, at: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[at] ^= 1
+    file.write_bytes(content)
+
+
+def test_logits_that_cannot_be_written_are_told_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "cifar10-lenet5.json").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"cifar10-lenet5\.json"):
+        make_logits.train_to_file("cifar10", tmp_path / "no images", "lenet5", tmp_path)
 
 
 def test_classes_must_match(pictures: Path, tmp_path: Path) -> None:

@@ -358,7 +358,7 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", trap)
     torch.save({"logits": Trap()}, tmp_path / "x.pt")
     refuse(tmp_path / "x.npz", "holds pickled objects, which are never loaded")
-    refuse(tmp_path / "x.npy", "Python objects in dtype", input="logits")
+    refuse(tmp_path / "x.npy", "holds pickled objects, which are never loaded", input="logits")
     refuse(tmp_path / "x.pt", "holds pickled objects, which are never loaded")
     assert not (tmp_path / "sprung").exists()
 
@@ -478,3 +478,13 @@ def test_written_files_have_the_usual_mode(tmp_path: Path) -> None:
     write_probs(tmp_path / "out.npz", probabilities())
     modes = {stat.S_IMODE(entry.stat().st_mode) for entry in tmp_path.iterdir()}
     assert len(modes) == 1
+
+
+def test_a_torch_that_a_file_can_subvert_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(tmp_path / "x.pt", {"logits": LOGITS, "label": LABELS})
+    monkeypatch.setattr("torch.__version__", "2.9.1+cpu")
+    message = re.escape('.pt files need torch 2.10 or later, not 2.9.1+cpu: pip install "calib')
+    with pytest.raises(ImportError, match=message):
+        read_scores(path)

@@ -17,6 +17,13 @@ import calibrant
 from calibrant import cli
 
 PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
+# A function for programs: the most memory that they have held. (What ``resource`` tells of a child
+# is at least what its parent held when it began.)
+PEAK = """
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+"""
 SOURCE = Path(calibrant.__file__).parents[1]  # a program must run the copy that is tested here
 
 
@@ -27,7 +34,7 @@ def run(*args: Any) -> Result:
 def succeed(*args: Any) -> str:
     result = run(*args)
     assert result.exit_code == 0, result.output
-    assert result.stderr == ""
+    assert result.stderr == "", result.stderr
     return result.stdout
 
 
@@ -70,3 +77,8 @@ def sample(rows: int, classes: int, seed: int = 1) -> tuple[np.ndarray, np.ndarr
 def softmax(logits: np.ndarray) -> np.ndarray:
     weight = np.exp(logits - logits.max(axis=1, keepdims=True))
     return weight / weight.sum(axis=1, keepdims=True)
+
+
+def whole_archive(path: str) -> dict[str, np.ndarray]:
+    with np.load(path) as archive:
+        return dict(archive)

@@ -236,10 +236,91 @@ def test_refusals() -> None:
         to_module(3)
     with pytest.raises(NotFittedError, match="not fitted"):
         to_module(calibrant.TS())
+    anywhere = calibrant.PTS.from_weights([np.zeros((10, 1)), np.ones(1)])
     with pytest.raises(ValueError, match="the calibrator reads the top 10 logits, got 4 classes"):
-        to_module(fitted("pts"))(torch.zeros(2, 4))
-    with pytest.raises(ValueError, match="fitted with 11 classes, got 4"):
-        to_module(fitted("irm"))(torch.zeros(2, 4))
+        to_module(anywhere)(torch.zeros(2, 4))
+    for method in ("ts", "pts", "irm"):
+        with pytest.raises(ValueError, match="fitted with 11 classes, got 4 along axis -1"):
+            to_module(fitted(method))(torch.zeros(2, 4))
+
+
+# --- other dimensions -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_images_with_the_classes_in_the_second_dimension(method: str) -> None:
+    fit = fitted(method)
+    rows = torch.from_numpy(adversarial(CLASSES)[:240])
+    images = rows.reshape(2, 12, 10, CLASSES).movedim(-1, 1)
+    module = to_module(fit, class_axis=1)
+    expected = to_module(fit)(rows).reshape(2, 12, 10, CLASSES).movedim(-1, 1)
+    for scores in (images, images.contiguous(), images.to(memory_format=torch.channels_last)):
+        probs = module(scores)
+        assert probs.shape == images.shape
+        torch.testing.assert_close(probs, expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(module.log_proba(images).exp(), expected, rtol=1e-3, atol=1e-5)
+    if hasattr(module, "temperature"):
+        assert module.temperature(images).shape == (2, 12, 10)
+    torch.testing.assert_close(to_module(fit, class_axis=-3)(images), expected, rtol=0, atol=1e-6)
+    assert "class_axis=1" in repr(module)
+
+
+def test_images_are_never_normalised_along_the_wrong_dimension() -> None:
+    module = to_module(fitted("ts"))
+    remedy = "where the classes are axis 1, say class_axis=1"
+    with pytest.raises(ValueError, match=rf"got 8 along axis -1 .*\(2, 11, 7, 8\): {remedy}"):
+        module(torch.randn(2, CLASSES, 7, 8))
+    with pytest.raises(ValueError, match=f"may be the 11 classes: {remedy}; .* class_axis=-1"):
+        module(torch.randn(2, CLASSES, 7, CLASSES))
+    last = to_module(fitted("ts"), class_axis=-1)
+    assert last(torch.randn(2, CLASSES, 7, CLASSES)).shape == (2, CLASSES, 7, CLASSES)
+    assert module(torch.randn(2, CLASSES, CLASSES)).shape == (2, CLASSES, CLASSES)  # sequences
+    with pytest.raises(ValueError, match="fitted with 11 classes, got 7 along axis -2"):
+        to_module(fitted("ts"), class_axis=1)(torch.randn(2, 7, CLASSES))
+    with pytest.raises(ValueError, match=r"an axis of scores of shape \(2, 11\), got 2"):
+        to_module(fitted("ts"), class_axis=2)(torch.randn(2, CLASSES))
+    with pytest.raises(ValueError, match=r"an axis of scores of shape \(\), got -1"):
+        module(torch.tensor(1.0))
+
+
+def test_one_row_alone_is_a_row() -> None:
+    row = torch.randn(CLASSES)
+    torch.testing.assert_close(
+        to_module(fitted("pts"))(row), to_module(fitted("pts"))(row[None])[0]
+    )
+
+
+# --- probabilities in place of logits ---------------------------------------------------------
+
+
+def test_probabilities_for_a_module_of_logits() -> None:
+    probs = torch.from_numpy(adversarial(CLASSES)[:50]).softmax(-1)
+    for scores in (probs, probs[0], probs.reshape(5, 10, CLASSES)):
+        module = to_module(fitted("ts"))
+        with pytest.warns(calibrant.CalibrationWarning, match="looks like probabilities") as told:
+            module(scores)
+        assert told[0].filename == __file__
+        module(scores)  # told once
+    image = probs[:40].reshape(1, 5, 8, CLASSES).movedim(-1, 1)
+    with pytest.warns(calibrant.CalibrationWarning, match="looks like probabilities"):
+        to_module(fitted("ts"), class_axis=1)(image)
+
+
+def test_looking_at_the_scores_breaks_no_transform() -> None:
+    rows = torch.randn(6, CLASSES)
+    module = to_module(fitted("ts"))
+    torch.testing.assert_close(torch.func.vmap(to_module(fitted("ts")))(rows), module(rows))
+
+
+def test_a_model_that_ends_in_a_softmax() -> None:
+    layers = nn.Linear(4, CLASSES), nn.Softmax(dim=-1)
+    with pytest.warns(calibrant.CalibrationWarning, match=r"ends in a softmax: .* model\[:-1\]"):
+        CalibratedModule(nn.Sequential(*layers), fitted("ts"))
+    with pytest.warns(calibrant.CalibrationWarning, match="ends in a softmax"):
+        CalibratedModule(nn.Sequential(nn.ReLU(), nn.Sequential(*layers)), fitted("ts"))
+    CalibratedModule(nn.Sequential(*layers)[:-1], fitted("ts"))
+    CalibratedModule(nn.Sequential(nn.Linear(4, CLASSES), nn.LogSoftmax(dim=-1)), fitted("ts"))
+    CalibratedModule(nn.Sequential(*layers), fitted("ts"), logits=torch.log)
 
 
 # --- a model with its calibrator --------------------------------------------------------------

@@ -54,7 +54,8 @@ def profile_of(
 ) -> Summary | None:
     """The summary of rows (rows, classes); the labels are valid, in int64 on the same device.
 
-    None where there is no kernel, or a row holds NaN or inf or nothing finite.
+    None where there is no kernel, or a row holds NaN or inf, nothing finite, or values whose
+    differences overflow.
     """
     if logits.dtype not in INPUTS or top > MOST_TOP:
         return None

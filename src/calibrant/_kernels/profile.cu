@@ -22,7 +22,7 @@ struct Summary {
   float* mean;
   float* peak;
   float* label_gap;
-  int* refused;  // set where a row has NaN, inf or no finite value
+  int* refused;  // set where a row has NaN, inf, no finite value, or gaps that overflow
 };
 
 DEVICE float grid_at(int node) {
@@ -33,21 +33,18 @@ DEVICE float grid_at(int node) {
   return rate * (float)(1 << node / PER_OCTAVE);
 }
 
-DEVICE void gaps_of(float (&v)[SLOTS], float peak, float rate) {
-#pragma unroll
-  for (int slot = 0; slot < SLOTS; ++slot) v[slot] = (v[slot] - peak) * rate;
-}
-
 struct Counts { float finite, ties; double total; };
 
-DEVICE void count(const float (&gaps)[SLOTS], Counts& counts) {
+// Values become gaps. Where the gap of a finite value overflows, the total is -inf.
+DEVICE void gaps_of(float (&v)[SLOTS], float peak, float rate, Counts& counts) {
   float total = 0.0f;
 #pragma unroll
   for (int slot = 0; slot < SLOTS; ++slot) {
-    const bool masked = gaps[slot] == -infinity();
+    const bool masked = v[slot] == -infinity();
+    v[slot] = (v[slot] - peak) * rate;
     counts.finite += masked ? 0.0f : 1.0f;
-    counts.ties += gaps[slot] == 0.0f ? 1.0f : 0.0f;
-    total += masked ? 0.0f : gaps[slot];
+    counts.ties += v[slot] == 0.0f ? 1.0f : 0.0f;
+    total += masked ? 0.0f : v[slot];
   }
   counts.total += total;
 }
@@ -125,8 +122,7 @@ KERNEL profile(const input_t* logits, const int64* labels, Summary out, int64 ro
 #pragma unroll 1
     for (int chunk = 0; chunk < CHUNKS; ++chunk) {
       if (CHUNKS > 1) read_row(row, chunk, v);
-      gaps_of(v, peak, rate);
-      count(v, counts);
+      gaps_of(v, peak, rate, counts);
 #pragma unroll
       for (int slot = 0; slot < SLOTS; ++slot) v[slot] = v[slot] < DEEPEST ? DEEPEST : v[slot];
 #pragma unroll 1
@@ -151,7 +147,7 @@ KERNEL profile(const input_t* logits, const int64* labels, Summary out, int64 ro
       out.peak[index] = peak;
       out.label_gap[index] = label_gap;
       const float sum = sums[0][0];
-      if (!(sum >= 0.5f && sum < infinity())) *out.refused = 1;
+      if (!(sum >= 0.5f && sum < infinity() && total > -infinity())) *out.refused = 1;
     }
     wait_for_warp();
   }

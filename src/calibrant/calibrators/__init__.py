@@ -20,15 +20,20 @@ from calibrant.calibrators.affine import (
     StructuredVectorScaling,
     VectorScaling,
 )
+from calibrant.calibrators.automatic import AutoCalibrator
 from calibrant.calibrators.binary import BetaCalibration, PlattScaling
 from calibrant.calibrators.binning import BayesianBinning, HistogramBinning, PlattBinner
 from calibrant.calibrators.increasing import DiagonalOrderPreserving
 from calibrant.calibrators.isotonic import (
+    CenteredIsotonic,
     IsotonicOneVsAll,
     IsotonicOneVsAllTS,
     MultiClassIsotonic,
     SplineCalibration,
+    VennAbers,
 )
+from calibrant.calibrators.joint import MonotonePTS, StructuredPTS
+from calibrant.calibrators.odds import QuadraticScaling, SmoothingSpline
 from calibrant.calibrators.temperature import (
     EnsembleTemperatureScaling,
     EntropyTemperatureScaling,
@@ -40,11 +45,14 @@ from calibrant.calibrators.temperature import (
 )
 
 REGISTRY: dict[str, type[Calibrator]] = {
+    "auto": AutoCalibrator,
     "base": Uncalibrated,
     "ts": TemperatureScaling,
     "ets": EnsembleTemperatureScaling,
     "pts": ParameterizedTemperatureScaling,
     "pts-linear": LinearPTS,
+    "mpts": MonotonePTS,
+    "spts": StructuredPTS,
     "hts": EntropyTemperatureScaling,
     "smart": MarginTemperatureScaling,
     "irova": IsotonicOneVsAll,
@@ -62,7 +70,48 @@ REGISTRY: dict[str, type[Calibrator]] = {
     "diag": DiagonalOrderPreserving,
     "platt": PlattScaling,
     "beta": BetaCalibration,
+    "quadratic": QuadraticScaling,
+    "odds-spline": SmoothingSpline,
+    "cir": CenteredIsotonic,
+    "venn-abers": VennAbers,
 }
+
+#: Other names for methods, as scikit-learn and its users call them.
+ALIASES: dict[str, str] = {
+    "temperature": "ts",
+    "sigmoid": "platt",
+    "isotonic": "irova",
+    "splinecalib": "odds-spline",
+}
+
+
+def acronym(name: str) -> str:
+    """Give the key of ``REGISTRY`` that a name stands for.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``REGISTRY`` or of ``ALIASES``, in either case.
+
+    Returns
+    -------
+    str
+        The key.
+
+    Raises
+    ------
+    ValueError
+        Where no calibrator has that name.
+
+    Examples
+    --------
+    >>> acronym("PTS"), acronym("sigmoid")
+    ('pts', 'platt')
+    """
+    key = ALIASES.get(name.lower(), name.lower())
+    if key not in REGISTRY:
+        raise ValueError(f"method must be one of {', '.join(REGISTRY)}, got {name!r}")
+    return key
 
 
 def register(name: str, cls: type[Calibrator]) -> None:
@@ -100,7 +149,7 @@ def register(name: str, cls: type[Calibrator]) -> None:
     if name != name.lower() or not name:
         raise ValueError(f"a name must be in lower case, got {name!r}")
     taken = {known.__name__ for key, known in REGISTRY.items() if key != name}
-    if REGISTRY.get(name, cls) is not cls or cls.__name__ in taken:
+    if name in ALIASES or REGISTRY.get(name, cls) is not cls or cls.__name__ in taken:
         raise ValueError(f"{name!r} or {cls.__name__} is another calibrator's already")
     REGISTRY[name] = cls
 
@@ -111,7 +160,7 @@ def calibrator(name: str, **parameters: Any) -> Calibrator:
     Parameters
     ----------
     name : str
-        A key of ``REGISTRY``, in either case.
+        A key of ``REGISTRY``, in either case, or another name of one (``ALIASES``).
     **parameters : dict
         Parameters of the calibrator.
 
@@ -131,19 +180,20 @@ def calibrator(name: str, **parameters: Any) -> Calibrator:
     --------
     >>> calibrator("ts", loss="brier")
     TemperatureScaling(loss='brier')
+    >>> calibrator("isotonic")
+    IsotonicOneVsAll()
     """
-    try:
-        cls = REGISTRY[name.lower()]
-    except KeyError:
-        raise ValueError(f"method must be one of {', '.join(REGISTRY)}, got {name!r}") from None
-    return cls(**parameters)
+    return REGISTRY[acronym(name)](**parameters)
 
 
 __all__ = [
+    "ALIASES",
     "REGISTRY",
+    "AutoCalibrator",
     "BayesianBinning",
     "BetaCalibration",
     "Calibrator",
+    "CenteredIsotonic",
     "DiagonalOrderPreserving",
     "DirichletCalibration",
     "EnsembleTemperatureScaling",
@@ -158,17 +208,23 @@ __all__ = [
     "LogitCalibrator",
     "MarginTemperatureScaling",
     "MatrixScaling",
+    "MonotonePTS",
     "MultiClassIsotonic",
     "ParameterizedTemperatureScaling",
     "PlattBinner",
     "PlattScaling",
     "ProfileCalibrator",
+    "QuadraticScaling",
+    "SmoothingSpline",
     "SplineCalibration",
     "StructuredMatrixScaling",
+    "StructuredPTS",
     "StructuredVectorScaling",
     "TemperatureScaling",
     "Uncalibrated",
     "VectorScaling",
+    "VennAbers",
+    "acronym",
     "calibrator",
     "register",
 ]

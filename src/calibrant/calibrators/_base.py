@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant._array_ops import NUMPY, ops_of
 from calibrant._arrays import (
     DEVICE_TILE_ELEMENTS,
+    TILE_ELEMENTS,
     as_labels,
     as_scores,
     as_weights,
@@ -30,17 +31,24 @@ from calibrant._arrays import (
     row_max,
     row_tiles,
     to_numpy,
-    warn_if_probabilities,
     without_ignored,
 )
 from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
 from calibrant._fused import Output, fused
+from calibrant._memory import require_memory
+from calibrant._mistakes import (
+    association,
+    refuse_label_column,
+    warn_if_probabilities,
+    warn_if_unrelated,
+)
 from calibrant._ops import Ops
-from calibrant._rows import log_odds
-from calibrant._threads import available_cores, one_blas_thread
+from calibrant._rows import keep_arg_max_of_scores, log_odds, ordered_log_odds
+from calibrant._threads import available_cores, mapping, one_blas_thread
 from calibrant._types import Array, Floats, InputKind, Labels
 from calibrant.calibrators._best_temperature import scaled_profile
+from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_off
 from calibrant.formulas import (
     Confidence,
     Formula,
@@ -50,6 +58,7 @@ from calibrant.formulas import (
 )
 from calibrant.profile import TemperatureProfile
 
+USUAL_WIDTH = 16  # numbers per logit that a tile has room for; for more of them it is smaller
 Fitted = tuple[Formula, FitInfo]  # what a method's fit gives
 TileFunction = Callable[[Array, Ops], Array]
 TileFunctions = Callable[[Array, Ops], tuple[Array, ...]]
@@ -79,6 +88,8 @@ class Calibrator(BaseEstimator, ABC):
 
     #: True for the methods that are defined for two classes alone.
     two_classes_only: ClassVar[bool] = False
+    #: False for the method that leaves the scores as they are, of which nobody expects anything.
+    _adjusts: ClassVar[bool] = True
     #: What kind of formula a fit gives: whether there are temperatures, or new logits.
     _gives: ClassVar[type[Formula]] = Formula  # type: ignore[type-abstract]
 
@@ -127,8 +138,16 @@ class Calibrator(BaseEstimator, ABC):
         return self._will_keep_arg_max()
 
     @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense, before any work is done."""
+
+    @abstractmethod
     def _will_keep_arg_max(self) -> bool:
         """Whether the formula of a fit with these parameters keeps the arg max."""
+
+    def _memory_needed(self, rows: int, classes: int) -> int:
+        """The bytes that a fit allocates at the least; 0 where it reads the scores in parts."""
+        return 0
 
     # --- fitting ---
 
@@ -171,8 +190,14 @@ class Calibrator(BaseEstimator, ABC):
         ValueError
             Where scores are NaN, +inf or, with ``input="probs"``, no distribution, or where the
             number of classes is not that of the fit.
+
+        Warns
+        -----
+        CalibrationWarning
+            Where what is given as logits looks like probabilities.
         """
-        return self._mapped(logits, self._formula().probabilities, "probabilities")
+        formula = self._formula()
+        return self._mapped(formula, logits, formula.probabilities, "probabilities")
 
     @final
     def predict_log_proba(self, logits: Any) -> Array:
@@ -188,7 +213,8 @@ class Calibrator(BaseEstimator, ABC):
         array of shape (rows, classes)
             The logarithms, finite where a probability is too small for its own float.
         """
-        return self._mapped(logits, self._formula().log_probabilities, "log_probabilities")
+        formula = self._formula()
+        return self._mapped(formula, logits, formula.log_probabilities, "log_probabilities")
 
     @final
     def predict_confidence(self, logits: Any) -> Confidence:
@@ -225,7 +251,9 @@ class Calibrator(BaseEstimator, ABC):
             found = confidence_of(formula, tile, ops, formula.keeps_arg_max)
             return tuple(part for part in found if part is not None)
 
-        label, probability, *temperature = self._map_rows(logits, confidence, "confidence")
+        label, probability, *temperature = self._map_rows(
+            formula, logits, confidence, "confidence", per_row=True
+        )
         has_temperature = isinstance(formula, TemperatureFormula)
         return Confidence(label, probability, temperature[0] if has_temperature else None)
 
@@ -250,7 +278,7 @@ class Calibrator(BaseEstimator, ABC):
             values = tile if formula.keeps_arg_max else formula.probabilities(tile, ops)
             return ops.arg_max(values)[:, 0]
 
-        return self._mapped(logits, arg_max)
+        return self._mapped(formula, logits, arg_max, per_row=True)
 
     @available_if(lambda self: issubclass(self._formula_type(), TemperatureFormula))  # type: ignore[untyped-decorator]
     def temperature(self, logits: Any) -> Array:
@@ -271,7 +299,8 @@ class Calibrator(BaseEstimator, ABC):
         def temperatures(tile: Array, ops: Ops) -> tuple[Array]:
             return (formula.row_temperatures(tile, ops),)
 
-        return self._map_rows(logits, temperatures, "confidence")[-1]  # the last of a confidence
+        # the last part of a confidence
+        return self._map_rows(formula, logits, temperatures, "confidence", per_row=True)[-1]
 
     @available_if(lambda self: issubclass(self._formula_type(), LogitMap))  # type: ignore[untyped-decorator]
     def transform(self, logits: Any) -> Array:
@@ -287,7 +316,8 @@ class Calibrator(BaseEstimator, ABC):
         array of shape (rows, classes)
             The new logits; masked classes stay -inf.
         """
-        return self._mapped(logits, cast("LogitMap", self._formula()).scores)
+        formula = cast("LogitMap", self._formula())
+        return self._mapped(formula, logits, formula.scores)
 
     @final
     def _formula_type(self) -> type[Formula]:
@@ -301,60 +331,103 @@ class Calibrator(BaseEstimator, ABC):
         return self.formula_
 
     @final
-    def _mapped(self, scores: Any, function: TileFunction, output: Output | None = None) -> Array:
+    def _check_classes(self, formula: Formula, classes: int) -> None:
+        """Refuse another number of classes than that of the fit, even where a formula could do."""
+        if self.n_classes_ in (None, classes) or formula.n_classes is not None:
+            formula.check_classes(classes)
+            return
+        raise ValueError(
+            f"fitted with {self.n_classes_} classes, got {classes}. A class that cannot be chosen "
+            "keeps its column, with the logit -inf (the probability 0); where other classes are "
+            "meant indeed, formula_(logits) takes any number of them"
+        )
+
+    @final
+    def _mapped(
+        self,
+        formula: Formula,
+        scores: Any,
+        function: TileFunction,
+        output: Output | None = None,
+        per_row: bool = False,
+    ) -> Array:
         """Apply a function of logits that gives one array."""
-        return self._map_rows(scores, lambda tile, ops: (function(tile, ops),), output)[0]
+        one = lambda tile, ops: (function(tile, ops),)  # noqa: E731
+        return self._map_rows(formula, scores, one, output, per_row)[0]
 
     @final
     def _map_rows(
-        self, scores: Any, function: TileFunctions, output: Output | None = None
+        self,
+        formula: Formula,
+        scores: Any,
+        function: TileFunctions,
+        output: Output | None = None,
+        per_row: bool = False,
     ) -> tuple[Array, ...]:
-        """Apply a function of logits tile by tile: on threads in main memory, else on the device.
+        """Apply a formula's function of logits tile by tile: on threads, or on the device.
 
-        ``output`` says which output of the formula it computes, for which there may be a kernel.
+        ``output`` says which output of the formula it is, for which there may be a kernel.
+        ``per_row``: it gives numbers per row, none per class.
         """
-        formula = self._formula()
-        scores = as_scores(scores, self.input_)
-        formula.check_classes(scores.shape[1])
-        if formula.host_only or on_host(scores):
-            return self._map_rows_on_host(scores, function)
+        scores = as_scores(scores, self.input_, self.n_classes_, may_be_empty=True)
+        self._check_classes(formula, scores.shape[1])
+        on_device = not (formula.host_only or on_host(scores))
+        values = scores if on_device or is_numpy_array(scores) else to_numpy(scores)
+        if self.input_ == "logits":
+            warn_if_probabilities(values, fitted=True)
+        if on_device:
+            return self._map_rows_on_device(formula, values, function, output)
+        if not per_row:
+            require_memory(4 * values.size, "the result", "give the rows in parts")
+        return tuple(like(one, scores) for one in self._map_rows_on_host(formula, values, function))
+
+    @final
+    def _map_rows_on_device(
+        self, formula: Formula, scores: Array, function: TileFunctions, output: Output | None
+    ) -> tuple[Array, ...]:
         if output is not None and self.input_ == "logits":
             results = fused(formula, scores, output)
             if results is not None:
                 return results
         ops, parts = ops_of(scores), []
-        for tile in row_tiles(scores, DEVICE_TILE_ELEMENTS):
+        for tile in row_tiles(scores, DEVICE_TILE_ELEMENTS // _room(formula)):
             logits = as_logits(scores[tile], self.input_, tile.start)
             results = None if output is None else fused(formula, logits, output)
-            parts.append(function(logits, ops) if results is None else results)
+            with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+                parts.append(function(logits, ops) if results is None else results)
         xp = array_namespace(scores)
         return tuple(xp.concat(list(part), axis=0) for part in zip(*parts, strict=True))
 
     @final
-    def _map_rows_on_host(self, scores: Array, function: TileFunctions) -> tuple[Array, ...]:
-        host = scores if is_numpy_array(scores) else to_numpy(scores)
-        tiles = row_tiles(scores)
-
-        def computed(tile: slice) -> tuple[Array, ...]:
-            logits = as_logits(host[tile], self.input_, tile.start)
-            with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+    def _map_rows_on_host(
+        self, formula: Formula, scores: NDArray[Any], function: TileFunctions
+    ) -> tuple[NDArray[Any], ...]:
+        def computed(tile: slice) -> tuple[NDArray[Any], ...]:
+            logits = as_logits(scores[tile], self.input_, tile.start)
+            with np.errstate(over="ignore"):  # as above
                 return function(logits, NUMPY)
 
+        tiles = row_tiles(scores, TILE_ELEMENTS // _room(formula))
         # tiles run on threads, in which large matrix products must not start their own
-        with one_blas_thread(self._formula().large_product):
+        with one_blas_thread(formula.large_product):
             first = computed(tiles[0])
             if len(tiles) == 1:
-                return tuple(like(part, scores) for part in first)
-            results = tuple(np.empty((len(host), *one.shape[1:]), one.dtype) for one in first)
+                return first
+            results = tuple(np.empty((len(scores), *one.shape[1:]), one.dtype) for one in first)
 
-            def fill(tile: slice, parts: tuple[Array, ...]) -> None:
+            def fill(tile: slice, parts: tuple[NDArray[Any], ...]) -> None:
                 for result, part in zip(results, parts, strict=True):
                     result[tile] = part
 
             fill(tiles[0], first)
-            with ThreadPoolExecutor(min(available_cores(), len(tiles) - 1)) as pool:
-                list(pool.map(lambda tile: fill(tile, computed(tile)), tiles[1:]))
-        return tuple(like(result, scores) for result in results)
+            with mapping(min(available_cores(), len(tiles) - 1)) as on_threads:
+                list(on_threads(lambda tile: fill(tile, computed(tile)), tiles[1:]))
+        return results
+
+
+def _room(formula: Formula) -> int:
+    """How many times the usual memory a tile takes."""
+    return min(max(1, formula.widest // USUAL_WIDTH), TILE_ELEMENTS)
 
 
 def check_is_calibrator(thing: object) -> None:
@@ -372,7 +445,11 @@ def as_logits(tile: Array, kind: InputKind, first_row: int = 0) -> Array:
         tile = np.ascontiguousarray(tile)
     if kind == "probs":
         check_probabilities(tile, first_row=first_row)
-        return log_odds(tile, ops_of(tile))
+        if not is_numpy_array(tile):
+            return ordered_log_odds(tile, ops_of(tile))
+        logits = log_odds(tile, NUMPY)
+        ties = np.count_nonzero(logits == row_max(logits)[:, None]) > len(tile)
+        return keep_arg_max_of_scores(logits, tile, NUMPY) if ties else logits
     check_peaks(tile, row_max(tile), first_row)
     return tile
 
@@ -459,7 +536,11 @@ class LogitCalibrator(Calibrator, ABC):
             raise TypeError("fit needs labels")
         self._check_parameters()
         data = self._entered(*without_ignored(logits, labels, sample_weight, ignore_index))
+        warn_if_unrelated(association(data.logits, data.labels, None, "logits"))
         formula, info = self._fit_logits(data)
+        if self._will_keep_arg_max():  # else it had its choice
+            some = some_rows(len(data.labels))
+            warn_if_shares_are_off(formula, data.logits[some], data.labels[some], data.weight[some])
         info = replace(info, seconds=time.perf_counter() - started)
         return self._keep(formula, info, data.n_classes)
 
@@ -467,10 +548,16 @@ class LogitCalibrator(Calibrator, ABC):
     def _entered(self, logits: Any, labels: Any, sample_weight: Any) -> LabelledLogits:
         scores = as_scores(logits, self.input)
         rows, classes = scores.shape
+        require_memory(
+            self._memory_needed(rows, classes),
+            f"{type(self).__name__} of {rows:,} rows and {classes:,} classes",
+            self._memory_remedy,
+        )
         target = as_labels(labels, rows, classes)
         weight = as_weights(sample_weight, rows)
         if self.input == "logits":
             warn_if_probabilities(scores)
+            refuse_label_column(scores, target)
         values = as_logits(to_numpy(scores), self.input).astype(np.float64)
         check_label_logits(values[np.arange(rows), target], target, kind=self.input)
         if self.two_classes_only and classes != 2:
@@ -480,9 +567,13 @@ class LogitCalibrator(Calibrator, ABC):
             values, target, weight = values[used], target[used], weight[used]
         return LabelledLogits(values, target, weight)
 
-    @abstractmethod
-    def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before any work is done."""
+    #: What to do where a fit needs too much memory.
+    _memory_remedy: ClassVar[str] = (
+        "ts, ets, pts and the others of the temperature family read the scores in parts"
+    )
+
+    def _memory_needed(self, rows: int, classes: int) -> int:
+        return 2 * 8 * rows * classes  # the logits, and at least one array of their size
 
     @abstractmethod
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
@@ -560,16 +651,30 @@ class ProfileCalibrator(Calibrator, ABC):
         if isinstance(logits, TemperatureProfile):
             if not (labels is None and sample_weight is None and ignore_index is None):
                 raise TypeError("a profile holds labels and weights: fit(profile) takes no others")
-            profile = logits
+            profile, scores = logits, None
             self._check_kind(profile)
         else:
             if labels is None:
                 raise TypeError("fit needs labels, unless it is given a TemperatureProfile")
             scores = without_ignored(logits, labels, sample_weight, ignore_index)
             profile = self._profile(*scores)
+        warn_if_unrelated(profile._association)
+        if len(profile) and not profile.weight.all():  # rows of weight 0 are as good as absent
+            profile = profile.take(np.flatnonzero(profile.weight))
         formula, info = self._fit_profile(profile)
+        if scores is not None and self._adjusts:
+            self._check_shares(formula, *scores)
         info = replace(info, seconds=time.perf_counter() - started)
         return self._keep(formula, info, profile.n_classes)
+
+    @final
+    def _check_shares(self, formula: Formula, scores: Any, labels: Any, sample_weight: Any) -> None:
+        """Warn of a wrong prior, which no temperature repairs; the rows have been checked."""
+        scores = as_scores(scores, self.input)
+        some, rows = some_rows(scores.shape[0]), scores.shape[0]
+        logits = as_logits(to_numpy(scores[some]), self.input)
+        target = as_labels(labels, rows, scores.shape[1])[some]
+        warn_if_shares_are_off(formula, logits, target, as_weights(sample_weight, rows)[some])
 
     @final
     def _check_kind(self, profile: TemperatureProfile) -> None:
@@ -582,10 +687,6 @@ class ProfileCalibrator(Calibrator, ABC):
     def _profile(self, scores: Any, labels: Any, sample_weight: Any) -> TemperatureProfile:
         """The profile from which the method is fitted; a method may refine it."""
         return scaled_profile(scores, labels, sample_weight, self.input)
-
-    @abstractmethod
-    def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before any work is done."""
 
     @abstractmethod
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:

@@ -13,21 +13,42 @@ from calibrant._types import Floats, InputKind, Labels
 from calibrant.profile import DEFAULT_TOP_K, TemperatureProfile
 
 TEMPERATURE_BOUNDS = (1e-2, 1e4)
+# Few rows, and hardly an error among them, would take T to the end of its range: a prior that
+# weighs as much as so many rows holds it near 1: (log T)^2 / 2 each, and beyond a factor e only
+# |log T| - 1/2, so that scores of another scale are not held back. It fades out: from FADED rows on
+# there is none, and T is the exact minimiser.
+PRIOR_ROWS = 10.0
+FADED = 1000.0
 USUAL = (0.1, 25.0)  # temperatures that a profile of scale 1 reads accurately, with room around
 
 
 def best_temperature(
-    profile: TemperatureProfile, loss: str, bounds: tuple[float, float] = TEMPERATURE_BOUNDS
+    profile: TemperatureProfile,
+    loss: str,
+    bounds: tuple[float, float] = TEMPERATURE_BOUNDS,
+    prior_rows: float | str = 0.0,
 ) -> ScalarResult:
-    """The one temperature that minimises a loss; exact for the NLL, which is convex in 1/T."""
+    """The one temperature that minimises a loss; exact for the NLL, which is convex in 1/T.
+
+    ``prior_rows`` is the weight of the prior, or "auto" for the one that fades with the rows.
+    """
     low, high = bounds
     problem = ProfileLoss(profile, loss)
+    pull = _pull(prior_rows, problem.effective_rows)
+
+    def slope(log_b: float) -> float:
+        return problem.mean_slope(log_b) + pull * min(max(log_b, -1.0), 1.0)
+
     search = (-np.log(high), -np.log(low), "inverse temperature")
     if loss == "nll":
-        result = falling_then_rising(problem.mean_slope, *search, start=0.0)
+        result = falling_then_rising(slope, *search, start=0.0)
     else:
-        result = best_of_scan(problem.mean, problem.mean_slope, *search)
+        result = best_of_scan(
+            lambda log_b: problem.mean(log_b) + pull * _distance(log_b), slope, *search
+        )
     best = float(np.exp(-result.x))
+    if pull > 0.0 and not problem.label_gap.any():
+        return ScalarResult(best, False, _no_error(len(profile)))
     if result.converged:
         return ScalarResult(best, True, result.message)
     return ScalarResult(
@@ -36,6 +57,25 @@ def best_temperature(
         f"the best temperature {best:.4g} is an end of the allowed range: the labels look either "
         "separable or unrelated to the logits. Check that rows of labels and scores belong "
         "together, or fit on more rows",
+    )
+
+
+def _pull(prior_rows: float | str, rows: float) -> float:
+    """What multiplies the prior of one row beside the mean loss."""
+    if isinstance(prior_rows, str):
+        prior_rows = PRIOR_ROWS * max(0.0, 1.0 - rows / FADED)
+    return prior_rows / rows
+
+
+def _distance(log_b: float) -> float:
+    """The prior of one row."""
+    return 0.5 * log_b**2 if abs(log_b) <= 1.0 else abs(log_b) - 0.5
+
+
+def _no_error(rows: int) -> str:
+    return (
+        f"none of the {rows} rows is misclassified: they cannot tell how sure is too sure, and a "
+        "prior keeps the temperature near 1. Fit on more rows"
     )
 
 
@@ -50,7 +90,7 @@ def scaled_profile(
 
     def build(scale: float) -> TemperatureProfile:
         profile = TemperatureProfile(scale=scale, top_k=top_k)
-        return profile.update(scores, labels, sample_weight=sample_weight, input=kind)
+        return profile._add(scores, labels, sample_weight, kind)
 
     profile = build(1.0)
     slope = ProfileLoss(profile, "nll").mean_slope
@@ -71,10 +111,16 @@ class Start:
     loss: float
 
 
-def scaling_start(logits: Floats, labels: Labels, weight: Floats) -> Start:
+def scaling_start(
+    logits: Floats, labels: Labels, weight: Floats, prior_rows: float | str = 0.0
+) -> Start:
     """Temperature scaling of labelled logits."""
-    profile = scaled_profile(logits, labels, weight, "logits")
-    best = best_temperature(profile, "nll")
+    return start_of_profile(scaled_profile(logits, labels, weight, "logits"), prior_rows)
+
+
+def start_of_profile(profile: TemperatureProfile, prior_rows: float | str = 0.0) -> Start:
+    """Temperature scaling of the rows of a profile."""
+    best = best_temperature(profile, "nll", prior_rows=prior_rows)
     problem = ProfileLoss(profile, "nll")
     after = problem.mean(-float(np.log(best.x)))
     return Start(best.x, best.converged, best.message, problem.mean(0.0), after)

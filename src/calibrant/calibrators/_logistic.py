@@ -98,6 +98,12 @@ def fit_logistic(inputs: Sequence[Floats], target: Floats, weight: Floats) -> Lo
     return LogisticFits(coefficients, fits.loss, fits.converged)
 
 
+def platts_targets(hit: NDArray[np.bool_], weight: Floats) -> Floats:
+    """(n1 + 1) / (n1 + 2) for the n1 hits and 1 / (n0 + 2) for the n0 others (Platt 1999)."""
+    ones, zeros = float(weight[hit].sum()), float(weight[~hit].sum())
+    return np.where(hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
+
+
 def _grouped(problems: _Problems) -> _Problems:
     """Rows with nearly the same input as one row with their mean input and mean target."""
     (x,) = problems.inputs  # scaled to [-1, 1]

@@ -1,9 +1,8 @@
-"""What the one-vs-all methods are fitted on: labelled probabilities, class by class."""
+"""What the one-vs-all methods are fitted on: labelled probabilities or log-odds, class by class."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,21 +11,23 @@ from numpy.typing import NDArray
 
 from calibrant._array_ops import NUMPY
 from calibrant._arrays import row_tiles
-from calibrant._rows import softmax
-from calibrant._threads import available_cores
+from calibrant._curves import LARGEST
+from calibrant._rows import class_log_odds, softmax
+from calibrant._threads import available_cores, mapping
 from calibrant._types import Floats, Labels, Report
 from calibrant._weights import as_counts
 from calibrant.calibrators._base import LabelledLogits
 
 Outcome = TypeVar("Outcome")
 
+FEW = 50_000  # scores: the fits of so few are over before threads have started
 TIE_BREAK = 1e-9  # the share of the plain probability that Zhang et al. add to break ties
 CERTAIN = 1.0 - 1e-9  # the largest top confidence given: the logarithms of the others stay finite
 
 
 @dataclass(frozen=True)
 class Column:
-    """One class against all others: its probabilities, whether it was the label, weights."""
+    """One class against all others: its scores, whether it was the label, weights."""
 
     score: Floats
     hit: NDArray[np.bool_]
@@ -35,9 +36,9 @@ class Column:
 
 @dataclass(frozen=True)
 class ClassColumns:
-    """Labelled probabilities, class by class; masked entries are left out."""
+    """Labelled scores, class by class; masked entries are left out."""
 
-    probs: Floats  # (classes, rows)
+    scores: Floats  # (classes, rows): probabilities or log-odds
     masked: NDArray[np.bool_] | None  # (classes, rows)
     labels: Labels
     weight: Floats
@@ -47,18 +48,30 @@ class ClassColumns:
         """The columns of softmax(z / T)."""
         masked = np.isneginf(data.logits)
         return cls(
-            _softmax_columns(data.logits, temperature),
+            _by_class(data.logits, lambda tile: softmax(tile, temperature, NUMPY)),
             np.ascontiguousarray(masked.T) if masked.any() else None,
             data.labels,
             as_counts(data.weight),
         )
 
+    @classmethod
+    def of_log_odds(cls, data: LabelledLogits) -> ClassColumns:
+        """The log-odds of each class against all others, where it has others."""
+        finite = np.isfinite(data.logits)
+        unusable = ~finite | (finite.sum(axis=1, keepdims=True) < 2)
+        return cls(
+            np.clip(_by_class(data.logits, _log_odds_of_tile), -LARGEST, LARGEST),
+            np.ascontiguousarray(unusable.T) if unusable.any() else None,
+            data.labels,
+            as_counts(data.weight),
+        )
+
     def __len__(self) -> int:
-        return len(self.probs)
+        return len(self.scores)
 
     def column(self, index: int) -> Column:
         """One class."""
-        score, hit = self.probs[index], self.labels == index
+        score, hit = self.scores[index], self.labels == index
         if self.masked is None or not self.masked[index].any():
             return Column(score, hit, self.weight)
         seen = ~self.masked[index]
@@ -67,8 +80,9 @@ class ClassColumns:
     def fit_each(self, fit: Callable[[Column], Outcome], report: Report) -> list[Outcome]:
         """One fit per class, on threads."""
         results = []
-        with ThreadPoolExecutor(available_cores()) as pool:
-            for fitted in pool.map(lambda index: fit(self.column(index)), range(len(self))):
+        threads = available_cores() if self.scores.size > FEW else 1
+        with mapping(threads) as on_threads:
+            for fitted in on_threads(lambda index: fit(self.column(index)), range(len(self))):
                 results.append(fitted)
                 report(len(results), len(self))
         return results
@@ -79,21 +93,32 @@ class ClassColumns:
         return int((np.bincount(self.labels, minlength=len(self)) == 0).sum())
 
 
+def grouped_sums(group: NDArray[np.intp], values: Floats) -> Floats:
+    """The sum of the values of each group, the groups being numbered from 0."""
+    return np.asarray(np.bincount(group, values), np.float64)
+
+
 def top_column(data: LabelledLogits) -> Column:
     """The (first) arg max against all others: its probability, whether it was the label."""
     top = data.logits.argmax(axis=1)
-    gaps = data.logits - data.logits.max(axis=1, keepdims=True)
-    confidence = 1.0 / np.exp(gaps).sum(axis=1)
+    confidence = 1.0 / np.exp(NUMPY.gaps(data.logits)).sum(axis=1)
     return Column(confidence, data.labels == top, as_counts(data.weight))
 
 
-def _softmax_columns(logits: Floats, temperature: float) -> Floats:
-    """softmax(z / T), transposed: a class' probabilities lie side by side."""
+def _log_odds_of_tile(logits: Floats) -> Floats:
+    with np.errstate(over="ignore"):  # a gap too large for its float
+        return np.asarray(class_log_odds(logits, NUMPY), np.float64)
+
+
+def _by_class(logits: Floats, function: Callable[[Floats], Floats]) -> Floats:
+    """A function of rows, transposed: a class' values lie side by side."""
     result = np.empty(logits.shape[::-1])
 
     def fill(rows: slice) -> None:
-        result[:, rows] = softmax(logits[rows], temperature, NUMPY).T
+        with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+            result[:, rows] = function(logits[rows]).T
 
-    with ThreadPoolExecutor(available_cores()) as pool:
-        list(pool.map(fill, row_tiles(logits)))
+    tiles = row_tiles(logits)
+    with mapping(min(available_cores(), len(tiles))) as on_threads:
+        list(on_threads(fill, tiles))
     return result

@@ -99,8 +99,3 @@ app.command(
 )(attach)
 app.command(epilog=_examples("calibrant methods", "calibrant methods --json"))(methods)
 app.add_typer(reproduce_app, name="reproduce")
-
-
-def main() -> None:
-    """Entry point."""
-    app()

@@ -6,9 +6,18 @@ from typing import Annotated
 
 import typer
 
-from calibrant.cli._inputs import check_not_same, read_for
+from calibrant.cli._echo import say
+from calibrant.cli._inputs import about, check_output, read_for
 from calibrant.cli._json import print_json
-from calibrant.cli._options import AsJson, CalibratorFile, Input, Output, ScoresFile, ScoresKey
+from calibrant.cli._options import (
+    AsJson,
+    CalibratorFile,
+    Input,
+    MaxSize,
+    Output,
+    ScoresFile,
+    ScoresKey,
+)
 from calibrant.cli._progress import working
 
 
@@ -21,19 +30,28 @@ def apply(
     ] = False,
     kind: Input = None,
     scores_key: ScoresKey = None,
+    max_size: MaxSize = None,
     as_json: AsJson = False,
 ) -> None:
     """Write calibrated probabilities to a file, beside the labels where the scores have them."""
     from calibrant import scorefiles
+    from calibrant._memory import parse_size
     from calibrant.io import load_calibrator
+    from calibrant.scorefiles._formats import SUFFIXES
 
-    scorefiles.check_can_write(output)
-    check_not_same(output, calibrator, scores)
+    check_output(output, SUFFIXES, calibrator, scores)
     method = load_calibrator(calibrator)
     if temperature and not hasattr(method, "temperature"):
         raise ValueError(f"--temperature: {type(method).__name__} has none for each row")
-    data = read_for(method, scores, input=kind, scores_key=scores_key, need_labels=False)
-    with working("calibrating"):
+    data = read_for(
+        method,
+        scores,
+        input=kind,
+        scores_key=scores_key,
+        need_labels=False,
+        max_size=parse_size(max_size),
+    )
+    with about(scores), working("calibrating"):
         probs = method.predict_proba(data.scores)
         extra = {
             "labels": None if output.suffix.lower() == ".npy" else data.labels,
@@ -45,4 +63,4 @@ def apply(
     if as_json:
         print_json({"n_rows": rows, "n_classes": classes, "arrays": names, "file": str(output)})
     else:
-        typer.echo(f"wrote {', '.join(names)} of {rows} rows, {classes} classes to {output}")
+        say(f"wrote {', '.join(names)} of {rows} rows, {classes} classes to {output}")

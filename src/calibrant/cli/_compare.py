@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibrant.cli._echo import say
 from calibrant.cli._errors import in_flags
-from calibrant.cli._inputs import check_same_kind
+from calibrant.cli._inputs import about, check_same_kind
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
     IgnoreIndex,
     Input,
     LabelsKey,
+    MaxSize,
     NBins,
     ScoresKey,
     WeightsKey,
@@ -56,10 +58,13 @@ def compare(
     labels_key: LabelsKey = None,
     weights_key: WeightsKey = None,
     ignore_index: IgnoreIndex = None,
+    max_size: MaxSize = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit all methods on validation scores and compare them on test scores."""
     from calibrant import comparison
+    from calibrant._memory import parse_size
+    from calibrant.metrics._labelled import labelled
     from calibrant.scorefiles import read_scores
 
     reading: dict[str, Any] = {
@@ -67,11 +72,15 @@ def compare(
         "scores_key": scores_key,
         "labels_key": labels_key,
         "weights_key": weights_key,
+        "max_size": parse_size(max_size),
     }
     with working("reading"):
         fitted = read_scores(val, labels_path=val_labels, **reading)
         judged = read_scores(test, labels_path=test_labels, **reading)
     check_same_kind(val, fitted.input, test, judged.input)
+    for file, data in ((val, fitted), (test, judged)):
+        with about(file), working(f"checking {file.name}"):
+            labelled(data.scores, data.labels, data.weights, "strict", data.input, ignore_index)
     with method_bar() as progress:
         results = comparison.compare(
             fitted.scores,
@@ -93,7 +102,7 @@ def compare(
     print_table(comparison_table(title, results))
     for result in results:
         for note in result.notes:
-            typer.echo(f"{result.method}: {in_flags(note, context.command)}")
+            say(f"{result.method}: {in_flags(note, context.command)}")
 
 
 def _document(result: MethodResult) -> dict[str, Any]:

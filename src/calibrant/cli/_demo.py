@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from calibrant.cli._echo import say
 from calibrant.cli._json import print_json
 from calibrant.cli._options import AsJson
 from calibrant.cli._progress import method_bar, working
@@ -46,7 +47,7 @@ def demo(
         return
     title = f"{dataset}: fitted on {results.n_val:,}, judged on {results.n_test:,} rows"
     print_table(comparison_table(title, results, list(DEMO_METHODS)))
-    typer.echo(
-        "Next: save your own validation logits and labels as the arrays `logits` and\n"
-        "`labels` of val.npz, then run: calibrant fit val.npz -o pts.safetensors"
+    say(
+        "Next: save your own validation logits and labels as the arrays `logits` and",
+        "`labels` of val.npz, then run: calibrant fit val.npz -o pts.safetensors",
     )

@@ -7,6 +7,7 @@ programs and keep the library's words.
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 import warnings
@@ -18,11 +19,19 @@ import typer
 from typer.core import TyperGroup
 
 from calibrant._errors import CalibrationWarning
+from calibrant.cli import INTERRUPTED, was_interrupted
+from calibrant.cli._echo import say
 
-BAD_INPUT, INTERRUPTED = 2, 130  # exit codes
+BAD_INPUT = 2  # exit code
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # typer brings its own copy of click, older releases the package: this finds either one's class.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+# What may end a command, and which of it is told in one line wherever it was raised.
+_ANYWHERE = (OSError, MemoryError, RecursionError)
+_EXPECTED = (ValueError, TypeError, ImportError, *_ANYWHERE)
 
 
 class OneLineGroup(TyperGroup):
@@ -37,6 +46,8 @@ class OneLineGroup(TyperGroup):
             )  # where the output's pipe is closed it ends quietly
         except _UsageError as error:
             code = _complain(_usage_message(error))
+        except OSError as error:  # the help, for one, is printed before any command runs
+            code = _complain(_message(error))
         except (typer.Abort, KeyboardInterrupt):
             code = INTERRUPTED
         sys.exit(code if isinstance(code, int) else 0)
@@ -52,9 +63,11 @@ class OneLineGroup(TyperGroup):
             warnings.showwarning = partial(_show_warning, translated)
             try:
                 return super().invoke(ctx)
-            except (ValueError, TypeError, OSError, ImportError) as error:
+            except _EXPECTED as error:
+                if was_interrupted(error):
+                    raise
                 module = _raised_in(error)
-                if not (isinstance(error, OSError) or _is_in(module, "calibrant")):
+                if not (isinstance(error, _ANYWHERE) or _is_in(module, "calibrant")):
                     raise  # from another package it is unexpected, and keeps its trace
                 message = _message(error)
                 is_own = _is_in(module, "calibrant.cli")
@@ -79,14 +92,28 @@ def _usage_message(error: Any) -> str:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
+    return ": ".join([*getattr(error, "__notes__", ()), _reason(error)])
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, MemoryError) and not _is_in(_raised_in(error), "calibrant"):
+        return f"there is not enough memory. {error}"
+    if isinstance(error, RecursionError):
+        return "a file or an option is nested too deeply"
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    if error.filename is None and error.errno in _NO_ROOM:  # output files have names
+        return f"standard output: {error.strerror}"
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def _complain(message: str) -> int:
-    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    say(f"error: {_one_line(message)}", err=True)
     return BAD_INPUT
+
+
+def _one_line(message: str) -> str:
+    return re.sub(r"\s*\n\s*", " ", message.strip())
 
 
 def _show_warning(
@@ -99,20 +126,24 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, CalibrationWarning):
-        typer.echo(f"warning: {' '.join(translated(str(message)).split())}", err=True)
+        say(f"warning: {_one_line(translated(str(message)))}", err=True)
     else:
-        text = warnings.formatwarning(message, category, filename, lineno, line)
-        typer.echo(text, file=file, err=True, nl=False)
+        say(
+            *warnings.formatwarning(message, category, filename, lineno, line).splitlines(),
+            err=True,
+        )
 
 
 # --- from arguments to flags ------------------------------------------------------------------
 
 _FLAGS = {
+    "class_axis": "--class-axis",
     "ignore_index": "--ignore-index",
     "input": "--input",
     "labels_key": "--labels-key",
     "labels_path": "--labels",
     "logits_output": "--logits-output",
+    "max_size": "--max-size",
     "n_bins": "--n-bins",
     "n_classes": "--n-classes",
     "n_resamples": "--n-resamples",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calibrant.cli._inputs import read_for
+from calibrant.cli._echo import say
+from calibrant.cli._inputs import about, read_for
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
@@ -16,6 +17,7 @@ from calibrant.cli._options import (
     Input,
     LabelsFile,
     LabelsKey,
+    MaxSize,
     NBins,
     ScoresKey,
     WeightsKey,
@@ -66,6 +68,7 @@ def evaluate(
     labels_key: LabelsKey = None,
     weights_key: WeightsKey = None,
     ignore_index: IgnoreIndex = None,
+    max_size: MaxSize = None,
     as_json: AsJson = False,
 ) -> None:
     """Judge scores, and what a calibrator makes of them.
@@ -73,6 +76,7 @@ def evaluate(
     One file is judged in full: every metric with its interval and the value that perfect
     calibration would show. Several files are read one after the other, in constant memory.
     """
+    from calibrant._memory import parse_size
     from calibrant.io import load_calibrator
 
     if n_resamples is not None and len(scores) > 1:
@@ -87,6 +91,7 @@ def evaluate(
         "labels_key": labels_key,
         "weights_key": weights_key,
         "labels_path": labels,
+        "max_size": parse_size(max_size),
     }
     bins = given(n_bins=n_bins)
     if len(scores) > 1:
@@ -96,7 +101,7 @@ def evaluate(
     data = read_for(method, scores[0], **reading)
     rows = {"sample_weight": data.weights, "ignore_index": ignore_index, **bins}
     draws = given(n_resamples=n_resamples, random_state=random_state, metrics=listed(metrics))
-    with working("evaluating"):
+    with about(scores[0]), working("evaluating"):
         evaluations = _evaluate(data, method, names, rows, draws)
     _print_evaluations(scores[0], data.input, evaluations, names, as_json)
 
@@ -148,7 +153,8 @@ def _print_evaluations(
         return
     if len(evaluations) > 1:
         print_table(metric_table(f"{file.name}: {full.n_rows:,} rows", judged, n_bins))
-    typer.echo(f"{file.name if subject == 'scores' else subject}: {full}")
+    first, *rest = str(full).splitlines()
+    say(f"{file.name if subject == 'scores' else subject}: {first}", *rest)
 
 
 # --- many files -------------------------------------------------------------------------------

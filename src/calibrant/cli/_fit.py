@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibrant.cli._echo import say
 from calibrant.cli._errors import in_flags
-from calibrant.cli._inputs import check_not_same
+from calibrant.cli._inputs import about, check_output
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
@@ -17,6 +18,7 @@ from calibrant.cli._options import (
     Input,
     LabelsFile,
     LabelsKey,
+    MaxSize,
     Output,
     ScoresFile,
     ScoresKey,
@@ -26,14 +28,14 @@ from calibrant.cli._params import make
 from calibrant.cli._progress import fitting, working
 
 if TYPE_CHECKING:
-    from calibrant.calibrators import Calibrator
+    from calibrant.calibrators import AutoCalibrator, Calibrator
 
 
 def fit(
     context: typer.Context,
     val: ScoresFile,
     output: Output,
-    method: Annotated[str, typer.Option(help="Acronym, see `calibrant methods`.")] = "pts",
+    method: Annotated[str, typer.Option(help="Acronym, see `calibrant methods`.")] = "auto",
     param: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
@@ -47,16 +49,18 @@ def fit(
     random_state: Annotated[
         int | None, typer.Option(min=0, help="Seed, for methods that draw at random.")
     ] = None,
+    max_size: MaxSize = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a calibrator on validation scores and save it."""
     from calibrant import scorefiles
-    from calibrant.io import save
+    from calibrant._memory import parse_size
+    from calibrant.io import SUFFIXES, save
     from calibrant.metrics._labelled import accepted
 
     calibrator = make(method, param or [], random_state)
-    scorefiles.check_folder(output)
-    check_not_same(output, val, labels)
+    calibrator._check_parameters()
+    check_output(output, SUFFIXES, val, labels)
     with working(f"reading {val.name}"):
         data = scorefiles.read_scores(
             val,
@@ -65,9 +69,10 @@ def fit(
             weights_key=weights_key,
             labels_path=labels,
             input=kind,
+            max_size=parse_size(max_size),
         )
-    rows = accepted(data.scores, data.labels, data.weights, data.input, ignore_index)
-    with fitting(calibrator):
+    with about(val), fitting(calibrator):
+        rows = accepted(data.scores, data.labels, data.weights, data.input, ignore_index)
         calibrator.set_params(input=data.input).fit(*rows)
     save(calibrator, output)
     summary = _summary(method.lower(), calibrator, len(rows[0]), output)
@@ -91,15 +96,32 @@ def _summary(method: str, calibrator: Calibrator, rows: int, output: Path) -> di
 
 
 def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typer.Context) -> None:
+    from calibrant.calibrators import AutoCalibrator
+
     info = calibrator.fit_info_
-    typer.echo(f"method  {summary['method']} ({summary['class']})")
-    typer.echo(
-        f"data    {summary['n_rows']} rows, {summary['n_classes']} classes, {summary['input']}"
-    )
+    say(f"method  {summary['method']} ({summary['class']})")
+    if isinstance(calibrator, AutoCalibrator):
+        _print_choice(calibrator)
+    say(f"data    {summary['n_rows']} rows, {summary['n_classes']} classes, {summary['input']}")
     if info.before is not None and info.after is not None:
         name = f"{info.loss} " if info.loss else ""
-        typer.echo(f"loss    {name}{info.before:.5f} -> {info.after:.5f} on these rows")
+        say(f"loss    {name}{info.before:.5f} -> {info.after:.5f} on these rows")
     if not info.converged:
-        typer.echo(f"note    not converged: {in_flags(info.message, context.command)}")
-    typer.echo(f"time    {info.seconds:.2f} s")
-    typer.echo(f"file    {summary['file']}")
+        say(f"note    not converged: {in_flags(info.message, context.command)}")
+    say(f"time    {info.seconds:.2f} s")
+    say(f"file    {summary['file']}")
+
+
+def _print_choice(calibrator: AutoCalibrator) -> None:
+    """What was chosen and why, and what else was tried."""
+    from calibrant.calibrators import REGISTRY
+
+    details = calibrator.fit_info_.details
+    kept = "keeps" if calibrator.accuracy_preserving else "may move"
+    name = REGISTRY[calibrator.method_].__name__
+    say(f"chosen  {calibrator.method_} ({name}): {details['why']}; {kept} the arg max")
+    best = min(tried["left_out_loss"] for tried in details["tried"])
+    for tried in details["tried"]:
+        loss, error = tried["left_out_loss"], tried["error_of_difference"]
+        above = f"  {loss - best:+.5f} +- {error:.5f}" if error > 0.0 else "  (lowest)"
+        say(f"        {tried['candidate']:<12}{loss:.5f}{above}")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from calibrant.cli._inputs import check_not_same
+from calibrant.cli._echo import say
+from calibrant.cli._inputs import check_output
 from calibrant.cli._json import print_json
 from calibrant.cli._options import AsJson, CalibratorFile, Output
 
@@ -30,8 +31,9 @@ def export(
     """Write a calibrator as an ONNX graph: scores in, probabilities out."""
     from calibrant import onnx
     from calibrant.io import load_calibrator
+    from calibrant.onnx._files import SUFFIXES
 
-    check_not_same(output, calibrator)
+    check_output(output, SUFFIXES, calibrator)
     names = onnx.export(load_calibrator(calibrator), output, n_classes=n_classes, dtype=dtype)
     _print_graph(names, output, as_json)
 
@@ -43,14 +45,19 @@ def attach(
     logits_output: Annotated[
         str | None, typer.Option(metavar="NAME", help="The model's output that holds the scores.")
     ] = None,
+    class_axis: Annotated[
+        int | None, typer.Option(help="Its axis of the classes; left out: the last one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Append a calibrator to an ONNX model."""
     from calibrant import onnx
     from calibrant.io import load_calibrator
+    from calibrant.onnx._files import SUFFIXES
 
-    check_not_same(output, model, calibrator)
-    names = onnx.attach(model, load_calibrator(calibrator), output, logits_output)
+    check_output(output, SUFFIXES, model, calibrator)
+    method = load_calibrator(calibrator)
+    names = onnx.attach(model, method, output, logits_output, class_axis)
     _print_graph(names, output, as_json)
 
 
@@ -58,4 +65,4 @@ def _print_graph(names: GraphNames, output: Path, as_json: bool) -> None:
     if as_json:
         print_json({"file": str(output), "input": names.input, "outputs": list(names.outputs)})
     else:
-        typer.echo(f"wrote {output}: {names.input} -> {', '.join(names.outputs)}")
+        say(f"wrote {output}: {names.input} -> {', '.join(names.outputs)}")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant import _files
 from calibrant.cli._progress import working
 
 if TYPE_CHECKING:
@@ -27,14 +31,26 @@ def read_for(method: Calibrator | None, file: Path, **reading: Any) -> ScoreFile
     return data
 
 
+@contextmanager
+def about(file: Path) -> Iterator[None]:
+    """Errors about the rows of a file name it: ``_errors`` puts an error's notes first."""
+    try:
+        yield
+    except (ValueError, TypeError, MemoryError) as error:
+        if str(file) not in str(error):
+            error.add_note(str(file))
+        raise
+
+
 def check_same_kind(first: Path, kind: str, second: Path, other_kind: str) -> None:
     """Refuse logits beside probabilities."""
     if kind != other_kind:
         raise ValueError(f"{first} has {kind}, but {second} has {other_kind}")
 
 
-def check_not_same(output: Path, *inputs: Path | None) -> None:
-    """Refuse an output that would overwrite an input."""
+def check_output(output: Path, suffixes: Collection[str], *inputs: Path | None) -> None:
+    """Refuse, before the work, an output that would replace an input or cannot be written."""
     for path in inputs:
-        if path is not None and output.resolve() == path.resolve():
+        if path is not None and os.path.realpath(output) == os.path.realpath(path):
             raise ValueError(f"the output must be another file than the input, got {output} twice")
+    _files.check_output(output, suffixes)

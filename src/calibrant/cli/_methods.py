@@ -12,11 +12,12 @@ from calibrant.cli._tables import print_table
 
 def methods(as_json: AsJson = False) -> None:
     """List the methods."""
-    from calibrant.calibrators import REGISTRY
+    from calibrant.calibrators import ALIASES, REGISTRY
 
     entries = [
         {
             "method": acronym,
+            "aliases": [alias for alias, name in ALIASES.items() if name == acronym],
             "class": cls.__name__,
             "accuracy_preserving": cls().accuracy_preserving,
             "two_classes_only": cls.two_classes_only,
@@ -40,5 +41,6 @@ def _print_entries(entries: list[dict[str, Any]]) -> None:
         keeps = "yes" if entry["accuracy_preserving"] else "no"
         only = " (two classes only)" if entry["two_classes_only"] else ""
         what = f"{entry['class']}{only}\n{escape(entry['summary'])}"
-        table.add_row(entry["method"], keeps, what)
+        names = "\n".join([entry["method"], *(f"or {alias}" for alias in entry["aliases"])])
+        table.add_row(names, keeps, what)
     print_table(table)

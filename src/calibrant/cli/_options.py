@@ -42,6 +42,14 @@ IgnoreIndex = Annotated[
     int | None, typer.Option(metavar="INT", help="Rows with this label are left out.")
 ]
 NBins = Annotated[int | None, typer.Option(min=1, help="Bins of the metrics; left out: 15.")]
+MaxSize = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="The most memory that the arrays of one file may take, such as 4GB; left out: 1GB or "
+        "20 times the size of the file, whichever is more. A .npy file stays on the disk.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 

@@ -26,7 +26,10 @@ def make(method: str, params: list[str], random_state: int | None) -> Calibrator
     for name in words:
         if name not in defaults:
             known = ", ".join(defaults) or "none"
-            raise ValueError(f"{method} has no parameter {name!r}; it has {known}")
+            hint = (
+                ". For those of another method, name it with --method" if method == "auto" else ""
+            )
+            raise ValueError(f"{method} has no parameter {name!r}; it has {known}{hint}")
     values = {name: _fitting(parse(text), defaults[name]) for name, text in words.items()}
     if random_state is not None and "random_state" in defaults:
         if "random_state" in values:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from calibrant._errors import printable
+
 if TYPE_CHECKING:
     from calibrant._types import Report
     from calibrant.calibrators import Calibrator
@@ -18,7 +20,7 @@ def working(what: str) -> Iterator[None]:
     from rich.console import Console
     from rich.text import Text
 
-    with Console(stderr=True).status(Text(what)):
+    with Console(stderr=True).status(Text(printable(what))):
         yield
 
 
@@ -29,10 +31,11 @@ def method_bar() -> Iterator[Report]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
     console = Console(stderr=True)
+    if not console.is_terminal:  # a bar that is only disabled would end with an empty line
+        yield lambda done, total: None
+        return
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("fitting")
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli._inputs import check_same_kind, read_for
+from calibrant.cli._inputs import about, check_same_kind, read_for
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -31,8 +31,9 @@ def measure(
             scores = CalibrationMeter(input=data.input, **bins)
         check_same_kind(files[0], scores.input, file, data.input)
         rows: dict[str, Any] = {"sample_weight": data.weights, "ignore_index": ignore_index}
-        scores.update(data.scores, data.labels, **rows)
-        if method is not None and calibrated is not None:
-            calibrated.update(method.predict_proba(data.scores), data.labels, **rows)
+        with about(file):
+            scores.update(data.scores, data.labels, **rows)
+            if method is not None and calibrated is not None:
+                calibrated.update(method.predict_proba(data.scores), data.labels, **rows)
     meters = {"scores": scores, "calibrated": calibrated}
     return {name: meter.compute() for name, meter in meters.items() if meter is not None}

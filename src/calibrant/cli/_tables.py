@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from calibrant._errors import printable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -29,17 +31,18 @@ def metric_table(
 ) -> Table:
     """One row per set of probabilities; the best value of each metric is marked."""
     from rich import box
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     from calibrant.metrics import METRICS
     from calibrant.metrics._tables import counted, marked_column, unit_note
 
+    title = printable(title)
     names = list(next(iter(judged.values())))
     mark = "; * the best of its column" if len(judged) > 1 else ""
     caption = f"Metrics: {unit_note(names)}; {counted(n_bins, 'bin')}{mark}."
     table = Table(
-        title=escape(title),  # a file's name may hold [brackets]
+        title=Text(title, style="table.title"),  # no markup: a file's name may hold [brackets]
         title_justify="left",
         caption=caption,
         caption_justify="left",

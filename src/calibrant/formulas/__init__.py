@@ -11,7 +11,7 @@ file means the same in every release; it checks its own invariants where it is m
 array([[0.731, 0.269]])
 """
 
-from calibrant._curves import Curves, Lines, Steps
+from calibrant._curves import Cubics, Curves, Lines, Steps
 from calibrant._ops import Ops
 from calibrant._parts import Part
 from calibrant.formulas._base import Formula, LogitMap, TemperatureFormula
@@ -26,6 +26,7 @@ from calibrant.formulas.chain import Chain
 from calibrant.formulas.columns import ClassSigmoids, ColumnMap
 from calibrant.formulas.confidence import Confidence, confidence_of
 from calibrant.formulas.increasing import IncreasingTable, QuadratureMap
+from calibrant.formulas.odds import OddsMap
 from calibrant.formulas.reading import LogEntropy, LogGaps, Margin, Reading, TopLogits
 from calibrant.formulas.temperature import (
     AbsoluteLink,
@@ -37,6 +38,7 @@ from calibrant.formulas.temperature import (
 )
 from calibrant.formulas.top_label import TopLabelMap
 from calibrant.formulas.two_class import BetaOdds, LinearOdds, TwoClassMap
+from calibrant.formulas.venn_abers import VennAbersMap
 
 __all__ = [
     "AbsoluteLink",
@@ -47,6 +49,7 @@ __all__ = [
     "ColumnMap",
     "Confidence",
     "ConstantTemperature",
+    "Cubics",
     "Curves",
     "ExponentialLink",
     "Features",
@@ -62,6 +65,7 @@ __all__ = [
     "Margin",
     "Mixture",
     "NetworkTemperature",
+    "OddsMap",
     "Ops",
     "Part",
     "PlainLogits",
@@ -73,5 +77,6 @@ __all__ = [
     "TopLabelMap",
     "TopLogits",
     "TwoClassMap",
+    "VennAbersMap",
     "confidence_of",
 ]

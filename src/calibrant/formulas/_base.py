@@ -98,6 +98,11 @@ class Formula(Part, ABC):
         """Whether it multiplies by a matrix large enough for BLAS to start threads of its own."""
         return False
 
+    @property
+    def widest(self) -> int:
+        """The most numbers that it holds at once for one logit."""
+        return 1
+
     @final
     def check_classes(self, classes: int) -> None:
         """Refuse a number of classes for which the formula is not made.

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from calibrant._ops import Ops
-from calibrant._parts import Part, checked_arrays, require
+from calibrant._parts import LARGEST, Part, checked_arrays, require
 from calibrant._types import Array, Floats
+
+MOST_LAYERS = 32
 
 
 class Layered(Protocol):
@@ -21,17 +25,29 @@ class Layered(Protocol):
         """Vectors (outputs,)."""
 
 
-def checked_layers(part: Part, inputs: int) -> int:
-    """Refuse layers that do not fit each other; returns the number of outputs."""
+def checked_layers(part: Part, reach: Floats) -> Floats:
+    """Refuse layers that do not fit each other, or whose numbers could leave those of float32.
+
+    ``reach`` is how large each input can be; returns how large each output can be.
+    """
     kernels, biases = checked_arrays(part, "kernels", 2), checked_arrays(part, "biases", 1)
     require(len(kernels) == len(biases) > 0, "every kernel must have a bias")
-    width = inputs
+    require(len(biases) <= MOST_LAYERS, f"the network must have at most {MOST_LAYERS} layers")
     for kernel, bias in zip(kernels, biases, strict=True):
-        shape = (width, len(bias))
+        shape = (len(reach), len(bias))
         require(kernel.shape == shape, f"a kernel must have shape {shape}, got {kernel.shape}")
-        width = len(bias)
-    require(width > 0, "the network must have an output")
-    return width
+        require(len(bias) > 0, "every layer of the network must have an output")
+        reach = reach @ np.abs(kernel) + np.abs(bias)
+        require(
+            float(reach.max()) <= LARGEST,
+            f"the network must not reach beyond {LARGEST:g}, got {reach.max():g}",
+        )
+    return reach
+
+
+def widest(part: Layered) -> int:
+    """The most numbers that a layer gives."""
+    return max(int(bias.shape[0]) for bias in part.biases)
 
 
 def network_output(part: Layered, inputs: Array, ops: Ops, linear: bool = False) -> Array:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from calibrant._ops import Ops
-from calibrant._parts import Part, checked_array, checked_number, checked_part, require
+from calibrant._parts import LARGEST, Part, checked_array, checked_part, checked_positive, require
 from calibrant._rows import log_softmax, softmax, uniform
 from calibrant._types import Array, Floats
 from calibrant.formulas._base import LogitMap
@@ -85,7 +85,7 @@ class SmoothedLogProbabilities(Features):
     temperature : float
         T, above 0.
     smoothing : float
-        e, between 0 and 1: the share of the uniform distribution.
+        e, above 0 and at most 1: the share of the uniform distribution.
 
     Notes
     -----
@@ -106,8 +106,8 @@ class SmoothedLogProbabilities(Features):
     smoothing: float
 
     def __post_init__(self) -> None:
-        checked_number(self, "temperature", above=0.0)
-        checked_number(self, "smoothing", 0.0, 1.0)
+        checked_positive(self, "temperature")
+        checked_positive(self, "smoothing", high=1.0)
 
     def read(self, logits: Array, masked: Array, ops: Ops) -> Array:
         share = ops.constant(self.smoothing, logits)
@@ -167,12 +167,21 @@ class AffineMap(LogitMap):
 
     def __post_init__(self) -> None:
         checked_part(self, "features", Features)
-        checked_number(self, "largest", above=0.0)
+        largest = checked_positive(self, "largest")
         size = len(checked_array(self, "intercept", ndim=1))
         require(size >= 2, f"there must be at least two classes, got {size}")
         full = np.ndim(self.slopes) == 2
-        checked_array(
-            self, "slopes", ndim=2 if full else 1, shape=(size, size) if full else (size,)
+        slopes = np.abs(
+            checked_array(
+                self, "slopes", ndim=2 if full else 1, shape=(size, size) if full else (size,)
+            )
+        )
+        # log-probabilities are up to twice as large as the logits
+        reach = 2.0 * largest * float((slopes.sum(axis=0) if full else slopes).max())
+        require(
+            reach <= LARGEST,
+            f"the slopes of scores up to {largest:g} must not reach beyond {LARGEST:g}, "
+            f"got {reach:g}",
         )
 
     @property

@@ -13,6 +13,7 @@ from calibrant._rows import keep_arg_max_of_scores
 from calibrant._types import Array
 from calibrant.formulas._base import Formula, LogitMap
 
+MOST_MAPS = 8
 LARGEST = 1e30  # scores beyond it count as this, so that the next map's differences stay numbers
 
 
@@ -23,9 +24,9 @@ class Chain(Formula):
     Parameters
     ----------
     maps : tuple of LogitMap
-        The maps, the first one first.
+        The maps, the first one first; at most 8.
     last : Formula
-        The formula that gives the probabilities.
+        The formula that gives the probabilities; no chain.
 
     Notes
     -----
@@ -48,7 +49,9 @@ class Chain(Formula):
     def __post_init__(self) -> None:
         if not isinstance(self.maps, tuple) or not all(isinstance(m, LogitMap) for m in self.maps):
             raise TypeError("maps must be a tuple of maps of logits")
+        require(len(self.maps) <= MOST_MAPS, f"there must be at most {MOST_MAPS} maps")
         checked_part(self, "last", Formula)
+        require(not isinstance(self.last, Chain), "maps of an inner chain belong to the outer one")
         sizes = {formula.n_classes for formula in self._all} - {None}
         require(len(sizes) <= 1, f"all parts must be made for the same classes, got {sizes}")
 
@@ -77,6 +80,10 @@ class Chain(Formula):
     @property
     def large_product(self) -> bool:
         return any(formula.large_product for formula in self._all)
+
+    @property
+    def widest(self) -> int:
+        return max(formula.widest for formula in self._all)
 
     def inner(self, logits: Array, ops: Ops) -> Array:
         """Compute what the last formula reads.

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._curves import Curves
+from calibrant._curves import Lines, ProbabilityCurves
 from calibrant._ops import Ops
 from calibrant._parts import (
     Part,
@@ -17,6 +17,7 @@ from calibrant._parts import (
     checked_flag,
     checked_number,
     checked_part,
+    checked_positive,
     require,
 )
 from calibrant._rows import (
@@ -65,7 +66,7 @@ class ClassSigmoids(Part):
     def __post_init__(self) -> None:
         size = len(checked_array(self, "slope", ndim=1))
         checked_array(self, "intercept", ndim=1, shape=(size,))
-        checked_number(self, "clip", above=0.0, high=0.1)
+        checked_number(self, "clip", 1e-15, 0.1)  # below, 1 - clip would round to 1
 
     def values(self, probs: Array, ops: Ops) -> Array:
         """Compute the sigmoids.
@@ -95,7 +96,7 @@ class ColumnMap(Formula):
 
     Parameters
     ----------
-    curves : Curves
+    curves : Lines or Steps
         The functions f_c: one per class, or one for all.
     classes : int
         The number of classes.
@@ -129,7 +130,7 @@ class ColumnMap(Formula):
     kind: ClassVar[str] = "column-map"
     host_only: ClassVar[bool] = True
 
-    curves: Curves
+    curves: ProbabilityCurves
     classes: int
     temperature: float = 1.0
     sigmoids: ClassSigmoids | None = None
@@ -139,14 +140,13 @@ class ColumnMap(Formula):
     keep_arg_max: bool = False
 
     def __post_init__(self) -> None:
-        checked_part(self, "curves", Curves)
+        checked_part(self, "curves", ProbabilityCurves)
         checked_count(self, "classes", low=2)
         require(
             self.curves.count in (1, self.classes),
             f"there must be one curve or {self.classes}, got {self.curves.count}",
         )
-        checked_number(self, "temperature", above=0.0)
-        checked_number(self, "tie_break", 0.0, 1.0)
+        checked_positive(self, "temperature")
         checked_flag(self, "normalize")
         checked_flag(self, "keep_arg_max")
         if self.sigmoids is not None:
@@ -155,6 +155,22 @@ class ColumnMap(Formula):
             require(same, "there must be as many sigmoids as classes")
         if self.kept is not None:
             checked_array(self, "kept", ndim=1, shape=(self.classes,), kind="bool")
+        self._check_values()
+
+    def _check_values(self) -> None:
+        """Refuse values that cannot be divided by their sum, or cannot keep the arg max."""
+        if checked_number(self, "tie_break", 0.0, 1.0 if self.normalize else 1e-6):
+            checked_positive(self, "tie_break")
+        elif self.normalize:
+            require(self.curves.lowest > 0.0, "without a tie_break no value may be 0")
+        if isinstance(self.curves, Lines):
+            require(self.curves.rising, "the lines must not fall")
+        if self.keep_arg_max:
+            alike = self.curves.count == 1 and self.sigmoids is None and self.kept is None
+            require(
+                alike and self.curves.rising,
+                "to keep the arg max, all classes must go through one curve that does not fall",
+            )
 
     @property
     def keeps_arg_max(self) -> bool:

@@ -9,13 +9,20 @@ import numpy as np
 
 from calibrant._ops import Ops
 from calibrant._parts import (
+    LARGEST,
+    SMALLEST,
     checked_array,
     checked_number,
+    checked_positive,
     require,
 )
 from calibrant._types import Array, Floats
 from calibrant.formulas._base import LogitMap
-from calibrant.formulas._layers import checked_layers, network_output
+from calibrant.formulas._layers import checked_layers, network_output, widest
+
+FINEST = 1e-6  # the narrowest table, relative to its place: its ends differ in float32, too
+FARTHEST = 1e12  # logits beyond it count as this: a quadrature of them stays finite in float32
+MOST_NODES = 512  # of a quadrature: it takes a pass over the logits for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +66,13 @@ class IncreasingTable(LogitMap):
 
     def __post_init__(self) -> None:
         low, high = checked_number(self, "low"), checked_number(self, "high")
-        require(low < high, f"low must lie below high, got {low} and {high}")
+        narrowest = max(FINEST * max(abs(low), abs(high)), SMALLEST)
+        require(low + narrowest < high, f"low must lie below high, got {low} and {high}")
         table = checked_array(self, "table", ndim=1)
         require(len(table) >= 2, f"the table must have at least two nodes, got {len(table)}")
         require(bool((np.diff(table) >= 0.0).all()), "the table must not fall")
-        checked_number(self, "outer_slope", above=0.0)
-        checked_number(self, "just_below", above=0.0, high=1e3)
+        checked_positive(self, "outer_slope")
+        checked_number(self, "just_below", 1.0, 1e3)
 
     @property
     def keeps_arg_max(self) -> bool:
@@ -133,20 +141,29 @@ class QuadratureMap(LogitMap):
     smallest: float
 
     def __post_init__(self) -> None:
-        outputs = checked_layers(self, 1)
-        require(outputs == 1, f"the network must have one output, got {outputs}")
+        outputs = checked_layers(self, np.array([FARTHEST]))
+        require(len(outputs) == 1, f"the network must have one output, got {len(outputs)}")
         size = len(checked_array(self, "nodes", ndim=1, low=0.0, high=1.0))
-        require(size >= 2, f"the rule must have at least two nodes, got {size}")
-        checked_array(self, "weights", ndim=1, shape=(size,))
-        checked_number(self, "smallest", above=0.0)
+        require(2 <= size <= MOST_NODES, f"the rule must have 2 to {MOST_NODES} nodes, got {size}")
+        weights = checked_array(self, "weights", ndim=1, shape=(size,), low=0.0)
+        growth = float(outputs[0]) + 1.0 + checked_positive(self, "smallest", high=1.0)
+        reach = FARTHEST * growth * float(weights.max())
+        require(
+            reach * size <= LARGEST,
+            f"the integrals must not reach beyond {LARGEST:g}, got {reach * size:g}",
+        )
 
     @property
     def keeps_arg_max(self) -> bool:
         return False
 
+    @property
+    def widest(self) -> int:
+        return widest(self)
+
     def scores(self, logits: Array, ops: Ops) -> Array:
         masked = ops.is_masked(logits)
-        ends = ops.where(masked, 0.0, logits)
+        ends = ops.clip(ops.where(masked, 0.0, logits), -FARTHEST, FARTHEST)
         nodes, weights = ops.constant(self.nodes, logits), ops.constant(self.weights, logits)
         total = ops.full_like(ends, 0.0)
         for index in range(self.nodes.shape[0]):

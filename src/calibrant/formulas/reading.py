@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from calibrant._ops import Ops
-from calibrant._parts import Part, checked_count, checked_number
+from calibrant._parts import Part, checked_count, checked_positive
 from calibrant._rows import entropy_share, top_k
 from calibrant._types import Array
 
@@ -149,8 +149,8 @@ class LogGaps(TopReading):
 
     def __post_init__(self) -> None:
         checked_count(self, "k")
-        checked_number(self, "unit", above=0.0)
-        checked_number(self, "smallest", above=0.0)
+        checked_positive(self, "unit")
+        checked_positive(self, "smallest")
 
     def read(self, rows: RowSource) -> Array:
         top, ops = rows.top(self.k), rows.ops
@@ -218,7 +218,7 @@ class LogEntropy(Reading):
     smallest: float
 
     def __post_init__(self) -> None:
-        checked_number(self, "smallest", above=0.0, high=1.0)
+        checked_positive(self, "smallest", high=1.0)
 
     @property
     def width(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,17 +12,20 @@ from numpy.typing import NDArray
 
 from calibrant._ops import Ops
 from calibrant._parts import (
+    LARGEST,
+    SMALLEST,
     Part,
     checked_array,
     checked_flag,
     checked_number,
     checked_part,
+    checked_positive,
     require,
 )
 from calibrant._rows import log_softmax, softmax, uniform
 from calibrant._types import Array, Floats
 from calibrant.formulas._base import Formula, TemperatureFormula
-from calibrant.formulas._layers import checked_layers, network_output
+from calibrant.formulas._layers import checked_layers, network_output, widest
 from calibrant.formulas.reading import LogitRows, Reading
 
 
@@ -50,7 +54,7 @@ class ConstantTemperature(TemperatureFormula):
     value: float
 
     def __post_init__(self) -> None:
-        checked_number(self, "value", above=0.0)
+        checked_positive(self, "value")
 
     @property
     def keeps_arg_max(self) -> bool:
@@ -111,8 +115,13 @@ class ExponentialLink(Link):
     reach: float
 
     def __post_init__(self) -> None:
-        checked_number(self, "base", above=0.0)
-        checked_number(self, "reach", above=0.0, high=100.0)
+        base = checked_positive(self, "base")
+        factor = math.exp(checked_positive(self, "reach", high=50.0))
+        require(
+            base / factor >= SMALLEST and base * factor <= LARGEST,
+            f"temperatures from base / {factor:g} to base * {factor:g} must lie between "
+            f"{SMALLEST:g} and {LARGEST:g}, got the base {base:g}",
+        )
 
     def temperature(self, raw: Array, ops: Ops) -> Array:
         base, reach = ops.constant(self.base, raw), ops.constant(self.reach, raw)
@@ -149,8 +158,8 @@ class AbsoluteLink(Link):
     largest: float
 
     def __post_init__(self) -> None:
-        checked_number(self, "smallest", above=0.0)
-        checked_number(self, "largest", above=self.smallest)
+        smallest = checked_positive(self, "smallest")
+        checked_number(self, "largest", smallest)
 
     def temperature(self, raw: Array, ops: Ops) -> Array:
         smallest, largest = ops.constant(self.smallest, raw), ops.constant(self.largest, raw)
@@ -215,11 +224,11 @@ class NetworkTemperature(TemperatureFormula):
         low = checked_array(self, "low", ndim=1, shape=(width,))
         high = checked_array(self, "high", ndim=1, shape=(width,))
         require(bool((low <= high).all()), "low must not lie above high")
-        outputs = checked_layers(self, width)
+        outputs = len(checked_layers(self, np.maximum(np.abs(low), np.abs(high))))
         if isinstance(self.link, AbsoluteLink):
             require(outputs == 1, f"an absolute link is that of one output, got {outputs}")
         if self.clip is not None:
-            checked_number(self, "clip", above=0.0)
+            checked_positive(self, "clip")
 
     @property
     def keeps_arg_max(self) -> bool:
@@ -228,6 +237,10 @@ class NetworkTemperature(TemperatureFormula):
     @property
     def fewest_classes(self) -> int:
         return self.reading.fewest_classes
+
+    @property
+    def widest(self) -> int:
+        return widest(self)
 
     def read(self, logits: Array, ops: Ops) -> Array:
         if self.clip is None:
@@ -286,7 +299,7 @@ class Mixture(Formula):
     weights: NDArray[Any]
 
     def __post_init__(self) -> None:
-        checked_number(self, "temperature", above=0.0)
+        checked_positive(self, "temperature")
         weights = checked_array(self, "weights", ndim=1, shape=(3,), low=0.0, high=1.0)
         total = float(weights.sum())
         require(abs(total - 1.0) <= 1e-9, f"weights must sum to 1, got {total}")
@@ -315,6 +328,8 @@ class Mixture(Formula):
             for part, weight in zip(logs, self._weights(logits, ops), strict=True)
         ]
         largest = ops.maximum(ops.maximum(parts[0], parts[1]), parts[2])
+        # a gap too large for its float is -inf in all parts
+        largest = ops.where(ops.is_masked(largest), 0.0, largest)
         total = sum(ops.exp(part - largest) for part in parts)
         return ops.where(masked, -np.inf, largest + ops.log(total))
 

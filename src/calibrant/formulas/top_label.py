@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant._curves import Curves
+from calibrant._curves import ProbabilityCurves
 from calibrant._ops import Ops
 from calibrant._parts import checked_count, checked_number, checked_part, require
 from calibrant._rows import keep_arg_max_of_scores
@@ -23,7 +23,7 @@ class TopLabelMap(Formula):
 
     Parameters
     ----------
-    curve : Curves
+    curve : Lines or Steps
         The function f, one alone.
     classes : int
         The number of classes.
@@ -49,15 +49,15 @@ class TopLabelMap(Formula):
     kind: ClassVar[str] = "top-label-map"
     host_only: ClassVar[bool] = True
 
-    curve: Curves
+    curve: ProbabilityCurves
     classes: int
     certain: float
 
     def __post_init__(self) -> None:
-        checked_part(self, "curve", Curves)
+        checked_part(self, "curve", ProbabilityCurves)
         require(self.curve.count == 1, f"there must be one curve, got {self.curve.count}")
         checked_count(self, "classes", low=2)
-        checked_number(self, "certain", above=0.5, high=1.0)
+        checked_number(self, "certain", 0.5, 1.0)
 
     @property
     def keeps_arg_max(self) -> bool:

@@ -9,12 +9,10 @@ from typing import ClassVar, final
 import numpy as np
 
 from calibrant._ops import Ops
-from calibrant._parts import checked_number
+from calibrant._parts import LARGEST, checked_number
 from calibrant._rows import log_sigmoid
 from calibrant._types import Array
 from calibrant.formulas._base import LogitMap
-
-LARGEST = 1e30  # coefficients beyond it could leave the range of floats
 
 
 class TwoClassMap(LogitMap, ABC):
@@ -63,16 +61,22 @@ class TwoClassMap(LogitMap, ABC):
         wide = ops.cast(logits, "float64")
         masked = ops.is_masked(wide)
         if not ops.any(masked):
-            return self._halves(wide[..., 1:2] - wide[..., 0:1], ops)
+            return self._halves(_difference(wide, ops), ops)
         alone = ops.max(ops.cast(masked, wide)) > 0.5  # one of both is masked
         safe = ops.where(masked, 0.0, wide)
-        score = ops.where(alone, 0.0, safe[..., 1:2] - safe[..., 0:1])
+        score = ops.where(alone, 0.0, _difference(safe, ops))
         scores = ops.where(alone, 0.0, self._halves(score, ops))
         return ops.where(masked, -np.inf, scores)
 
     def _halves(self, score: Array, ops: Ops) -> Array:
         half = 0.5 * self.log_odds(score, ops)
         return ops.concat([-half, half])
+
+
+def _difference(logits: Array, ops: Ops) -> Array:
+    """z_1 - z_0 of finite logits: finite, also times a coefficient."""
+    bounded = ops.clip(logits, -LARGEST, LARGEST)
+    return bounded[..., 1:2] - bounded[..., 0:1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +107,8 @@ class LinearOdds(TwoClassMap):
     intercept: float
 
     def __post_init__(self) -> None:
-        checked_number(self, "slope", -LARGEST, LARGEST)
-        checked_number(self, "intercept", -LARGEST, LARGEST)
+        checked_number(self, "slope")
+        checked_number(self, "intercept")
 
     def log_odds(self, score: Array, ops: Ops) -> Array:
         slope, intercept = ops.constant(self.slope, score), ops.constant(self.intercept, score)
@@ -117,8 +121,10 @@ class BetaOdds(TwoClassMap):
 
     Parameters
     ----------
-    a, b, c : float
-        The coefficients.
+    a, b : float
+        The slopes, at least 0.
+    c : float
+        The intercept.
 
     Notes
     -----
@@ -139,8 +145,9 @@ class BetaOdds(TwoClassMap):
     c: float
 
     def __post_init__(self) -> None:
-        for name in ("a", "b", "c"):
-            checked_number(self, name, -LARGEST, LARGEST)
+        checked_number(self, "a", 0.0)
+        checked_number(self, "b", 0.0)
+        checked_number(self, "c")
 
     def log_odds(self, score: Array, ops: Ops) -> Array:
         a, b, c = (ops.constant(value, score) for value in (self.a, self.b, self.c))

@@ -11,9 +11,20 @@ from calibrant.metrics.binned import adaptive_ece, bin_stats, debiased_ece, ece,
 from calibrant.metrics.bootstrap import Interval, PairedComparison, bootstrap_ci, compare_paired
 from calibrant.metrics.classwise import classwise_ece, classwise_ece_per_class
 from calibrant.metrics.consistency import CalibrationTest, calibration_test
+from calibrant.metrics.cox import CoxTest, cox_test
+from calibrant.metrics.cumulative import CumulativeTest, ks_test, kuiper_test
 from calibrant.metrics.decomposition import BrierDecomposition, brier_decomposition
 from calibrant.metrics.kde import kde_ece
+from calibrant.metrics.kernel_test import SKCETest, skce_test
 from calibrant.metrics.meter import CalibrationMeter
+from calibrant.metrics.more_errors import (
+    ace,
+    classwise_adaptive_ece,
+    classwise_debiased_ece,
+    ece_sweep,
+    top_label_ece,
+)
+from calibrant.metrics.omnibus import OmnibusTest, omnibus_test
 from calibrant.metrics.scores import (
     accuracy,
     brier,
@@ -24,23 +35,36 @@ from calibrant.metrics.scores import (
 )
 from calibrant.metrics.smooth import smooth_ece
 from calibrant.metrics.spiegelhalter import ZTest, spiegelhalter_test
-from calibrant.metrics.squared_kernel import SKCETest, skce, skce_test
+from calibrant.metrics.squared_kernel import skce
+from calibrant.metrics.two_classes import (
+    CalibrationIndices,
+    HosmerLemeshowTest,
+    calibration_indices,
+    class1_ece,
+    hosmer_lemeshow_test,
+)
 
 __all__ = [
     "METRICS",
     "BinStats",
     "BrierDecomposition",
+    "CalibrationIndices",
     "CalibrationMeter",
     "CalibrationTest",
+    "CoxTest",
+    "CumulativeTest",
     "Estimate",
+    "HosmerLemeshowTest",
     "Interval",
     "Merging",
     "MeterReport",
     "Metric",
+    "OmnibusTest",
     "PairedComparison",
     "SKCETest",
     "ZTest",
     "accuracy",
+    "ace",
     "adaptive_ece",
     "bin_stats",
     "bootstrap_ci",
@@ -48,21 +72,32 @@ __all__ = [
     "brier_decomposition",
     "brier_per_row",
     "calibration_gain",
+    "calibration_indices",
     "calibration_test",
+    "class1_ece",
+    "classwise_adaptive_ece",
+    "classwise_debiased_ece",
     "classwise_ece",
     "classwise_ece_per_class",
     "compare_paired",
+    "cox_test",
     "debiased_ece",
     "ece",
+    "ece_sweep",
+    "hosmer_lemeshow_test",
     "kde_ece",
+    "ks_test",
+    "kuiper_test",
     "mce",
     "nll",
     "nll_per_row",
+    "omnibus_test",
     "rms_ece",
     "skce",
     "skce_test",
     "smooth_ece",
     "spiegelhalter_test",
+    "top_label_ece",
 ]
 
 

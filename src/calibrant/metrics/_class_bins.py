@@ -16,8 +16,8 @@ def class_stats(data: Labelled, edges: Floats) -> BinStats:
     size = data.n_classes * (len(edges) - 1)
     sums = np.zeros((4, size))
     for tile in tiles_of(data.probs):
-        weight = data.weight[tile] if data.weighted else None
-        sums += _tile_sums(data.probs[tile], data.labels[tile], weight, edges)
+        pair = (data.weight[tile], data.squares[tile]) if data.weighted else None
+        sums += _tile_sums(data.probs[tile], data.labels[tile], pair, edges)
     return BinStats(edges, *sums.reshape(4, data.n_classes, -1))
 
 
@@ -33,18 +33,22 @@ def flat_bins(tile: Array, edges: Floats) -> Array:
     return index + like(offsets, tile)
 
 
-def _tile_sums(tile: Array, labels: Labels, weight: Floats | None, edges: Floats) -> Floats:
-    """The four sums of ``BinStats`` for a tile, by flat bin."""
+def _tile_sums(
+    tile: Array, labels: Labels, weighing: tuple[Floats, Floats] | None, edges: Floats
+) -> Floats:
+    """The four sums of ``BinStats`` for a tile of rows with weights and squares, by flat bin."""
     xp = array_namespace(tile)
     size = tile.shape[1] * (len(edges) - 1)
     flat = flat_bins(tile, edges)
+    weight = None if weighing is None else weighing[0]
     hits = np.bincount(to_numpy(take_class(flat, labels)), weight, size)
-    if weight is None:
+    if weighing is None:
         count = _sums(flat, None, size)
         return np.stack([count, _sums(flat, tile, size), hits, count])
-    column = like(weight[:, None], tile)
-    weights = xp.broadcast_to(column, tile.shape)
-    columns = (weights, weights * tile, weights * weights)
+    weights, squared = (
+        xp.broadcast_to(like(column[:, None], tile), tile.shape) for column in weighing
+    )
+    columns = (weights, weights * tile, squared)
     total, confidence, squares = (_sums(flat, values, size) for values in columns)
     return np.stack([total, confidence, hits, squares])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from scipy.sparse import csr_array
 from calibrant._arrays import to_numpy
 from calibrant._binning import BinStats
 from calibrant._types import Floats
+from calibrant._weights import row_counts
 from calibrant.metrics._class_bins import class_stats, flat_bins
 from calibrant.metrics._labelled import Labelled
 from calibrant.metrics._resampling import (
@@ -30,24 +32,38 @@ def class_null(data: Labelled, edges: Floats, drawing: Drawing) -> Floats:
     fixed = class_stats(data, edges)
     shape = fixed.weight.shape
     values = []
-    for drawn in _draw_labels(probs, drawing.n_resamples, drawing.rng):
-        for column in np.take_along_axis(flat, drawn, axis=1).T:
-            sums = np.bincount(column, data.weight, fixed.weight.size)
-            hits = np.asarray(sums, np.float64).reshape(shape)
-            stats = BinStats(edges, fixed.weight, fixed.confidence_sum, hits, fixed.weight_squares)
-            values.append(drawing.all_of(stats).mean(axis=0))
+    for sums in _drawn_hits(data.weight, probs, flat, fixed.weight.size, drawing):
+        hits = np.asarray(sums, np.float64).reshape(shape)
+        stats = BinStats(edges, fixed.weight, fixed.confidence_sum, hits, fixed.weight_squares)
+        values.append(drawing.all_of(stats).mean(axis=0))
     return np.array(values)
+
+
+def _drawn_hits(
+    weight: Floats, probs: Floats, flat: NDArray[np.intp], size: int, drawing: Drawing
+) -> Iterator[NDArray[Any]]:
+    """Sums of drawn hits by flat bin; every copy of a row of whole weight has its own label."""
+    count, _ = row_counts(weight)
+    if np.any(count > 1):
+        shares = probs / probs.sum(axis=1, keepdims=True)
+        for _ in range(drawing.n_resamples):
+            hits = drawing.rng.multinomial(count, shares)
+            yield np.bincount(flat.ravel(), hits.ravel(), size)
+        return
+    for drawn in draw_labels(probs, drawing.n_resamples, drawing.rng):
+        for column in np.take_along_axis(flat, drawn, axis=1).T:
+            yield np.bincount(column, weight, size)
 
 
 def class_bootstrap(data: Labelled, edges: Floats, drawing: Drawing) -> Floats:
     """Means over the classes on rows drawn with replacement: (resamples, k)."""
-    count = np.ones(data.n_rows, np.int64)
+    count, weight = row_counts(data.weight)
     values = []
     for size in batches_of(drawing.n_resamples, data.n_rows):
         times = draw_repetitions(count, size, drawing.rng)
         sums = np.zeros((size, len(drawing.statistics)))
         for some in _class_slices(data):
-            sums += drawing.all_of(_DrawnBins(data, edges, some, times)).sum(axis=1)
+            sums += drawing.all_of(_DrawnBins(data, weight, edges, some, times)).sum(axis=1)
         values.append(sums / data.n_classes)
     return np.concatenate(values)
 
@@ -58,11 +74,13 @@ class _DrawnBins(BinStats):
     Each is a product of all entries with all resamples, and most statistics need only one or two.
     """
 
-    def __init__(self, data: Labelled, edges: Floats, some: slice, times: Floats) -> None:
+    def __init__(
+        self, data: Labelled, weight: Floats, edges: Floats, some: slice, times: Floats
+    ) -> None:
         vars(self)["edges"] = edges
         self._probs = to_numpy(data.probs[:, some]).astype(np.float64)
         self._truth = data.labels[:, None] == np.arange(some.start, some.stop)
-        self._row_weight = data.weight
+        self._row_weight = weight
         self._times = times
         self._flat = flat_bins(self._probs, edges)
 
@@ -106,7 +124,7 @@ def _class_slices(data: Labelled) -> Iterator[slice]:
         yield slice(start, min(start + step, data.n_classes))
 
 
-def _draw_labels(
+def draw_labels(
     probs: Floats, n_resamples: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.int64]]:
     """Labels (rows, resamples) drawn from the rows, in batches."""

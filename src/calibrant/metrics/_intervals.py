@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from calibrant._types import Floats
-from calibrant._weights import weighted_mean
+from calibrant._weights import copy_squares, effective_rows, weighted_mean
 
-Method = Literal["basic", "percentile"]
+Method = Literal["auto", "basic", "percentile"]
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,11 @@ def mean_estimate(scores: NDArray[Any], weight: Floats, level: float) -> Estimat
         return Estimate(mean)
     reach = float(ndtri((1.0 + level) / 2.0))
     counted = weight > 0.0
-    squares = weight[counted] ** 2 @ (scores[counted] - mean) ** 2
+    with np.errstate(over="ignore"):  # of losses near the largest float: no interval
+        squares = copy_squares(weight)[counted] @ (scores[counted] - mean) ** 2
     error = float(np.sqrt(squares) / weight.sum())
     if scores.dtype == np.bool_:
-        low, high = _wilson(mean, float(weight.sum() ** 2 / (weight @ weight)), reach)
+        low, high = _wilson(mean, effective_rows(weight), reach)
     else:
         low, high = mean - reach * error, mean + reach * error
         if scores[counted].min() >= 0.0:
@@ -91,29 +92,15 @@ def _wilson(share: float, number: float, reach: float) -> tuple[float, float]:
 # --- draws ------------------------------------------------------------------------------------
 
 
-def error_estimate(observed: float, null: Floats, drawn: Floats, level: float) -> Estimate:
-    """A calibration error with the interval of the true error, to which noise adds nothing."""
-    low, high = (max(end, 0.0) for end in interval(observed, drawn, level))
-    low = zero_unless_rejected(low, observed, null, level)
-    p_value = p_value_of(observed, null)
-    return Estimate(observed, low, high, float(null.mean()), p_value, float(drawn.std()))
-
-
 def interval(
-    observed: float, drawn: Floats, level: float, method: Method = "basic"
+    observed: float, drawn: Floats, level: float, method: Method = "auto"
 ) -> tuple[float, float]:
     """The ends of an interval from draws."""
     tail = (1.0 - level) / 2.0
     low, high = (float(end) for end in np.quantile(drawn, [tail, 1.0 - tail]))
-    if method == "basic":
+    if method != "percentile":
         return 2.0 * observed - high, 2.0 * observed - low
     return low, high
-
-
-def zero_unless_rejected(low: float, observed: float, null: Floats, level: float) -> float:
-    """The low end of a calibration error: 0 unless calibration is rejected."""
-    usual = float(np.quantile(null, 1.0 - (1.0 - level) / 2.0))
-    return low if observed > usual else 0.0
 
 
 def p_value_of(observed: float, null: Floats) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from reprlib import repr as shown
 from typing import Any, TypeVar, get_args
 
 import numpy as np
@@ -30,9 +31,11 @@ from calibrant._arrays import (
     to_numpy,
     without_ignored,
 )
+from calibrant._memory import require_memory
+from calibrant._mistakes import refuse_label_column, warn_if_probabilities
 from calibrant._rows import log_softmax
 from calibrant._types import Array, Floats, InputKind, Labels, RowRule
-from calibrant._weights import weighted_mean
+from calibrant._weights import copy_squares, weighted_mean
 
 _FEW_CLASSES = 64
 
@@ -52,12 +55,18 @@ class Labelled:
     weight: Floats
     weighted: bool
     log_true: Floats | None = None
+    streamed: bool = False  # a part of the rows cannot tell whether all weights are whole
     _made: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def weight_if_any(self) -> Floats | None:
         """The weights, or None where all rows count the same."""
         return self.weight if self.weighted else None
+
+    @cached_property
+    def squares(self) -> Floats:
+        """What each row adds to the sum of squared weights."""
+        return self.weight**2 if self.streamed else copy_squares(self.weight)
 
     @property
     def n_rows(self) -> int:
@@ -122,15 +131,29 @@ def labelled(
     weighted = sample_weight is not None
     if input == "probs":
         return Labelled(array, target, weight, weighted)
+    warn_if_probabilities(array)
+    refuse_label_column(array, target)
+    require_memory(
+        array.dtype.itemsize * n_rows * n_classes,
+        f"the softmax of {n_rows:,} rows and {n_classes:,} classes",
+        "CalibrationMeter takes the rows in parts, `calibrant evaluate` several files",
+    )
     probs, log_true = from_logits(array, target)
     return Labelled(probs, target, weight, weighted, log_true)
 
 
 def accepted(
-    scores: Any, labels: Any, sample_weight: Any, kind: InputKind, ignore_index: int | None
+    scores: Any,
+    labels: Any,
+    sample_weight: Any,
+    kind: InputKind,
+    ignore_index: int | None,
+    n_classes: int | None = None,
+    *,
+    may_be_empty: bool = False,
 ) -> tuple[Array, Any, Any]:
     """An array of the right structure, with the labels and weights of the rows that count."""
-    array = as_scores(scores, kind)
+    array = as_scores(scores, kind, n_classes, may_be_empty=may_be_empty)
     if is_jax_array(array):  # it has no float64 unless told so: metrics of it are NumPy's
         array = to_numpy(array)
     n_rows = array.shape[0]
@@ -138,13 +161,13 @@ def accepted(
         return array, labels, sample_weight
     if sample_weight is not None:
         sample_weight = as_weights(sample_weight, n_rows)
-    return without_ignored(array, labels, sample_weight, ignore_index)
+    return without_ignored(array, labels, sample_weight, ignore_index, may_be_empty=may_be_empty)
 
 
 def check_row_rule(row_sums: str) -> None:
     """Refuse what is no rule for rows that do not sum to 1."""
     if row_sums not in get_args(RowRule):
-        raise ValueError(f'row_sums must be "strict", "normalize" or "raw", got {row_sums!r}')
+        raise ValueError(f'row_sums must be "strict", "normalize" or "raw", got {shown(row_sums)}')
 
 
 def valid_probabilities(array: Array, row_sums: RowRule, first_row: int = 0) -> Array:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from reprlib import repr as shown
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant import _json
 from calibrant._extras import need
+from calibrant._sealed import START, sealed, unsealed
 
 FORMAT = "calibrant-meter-2"
 
 Arrays = Mapping[str, NDArray[Any]]
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
-_START = '{"sha256": "'
 _DTYPES = {"counts": np.int64, "sums": np.float64}
 
 
@@ -30,27 +32,28 @@ def to_json(document: Mapping[str, Any], arrays: Arrays) -> str:
         {"format": FORMAT, **document, **{name: arrays[name].tolist() for name in _DTYPES}},
         allow_nan=False,
     )
-    return _before(_digest(body)) + body[1:]
+    return sealed(body)
 
 
 def from_json(text: str) -> State:
     """The document and arrays of ``to_json``; any other text is refused."""
     text = text.strip()
-    body = "{" + text[len(_before("0" * 64)) :]
-    # The digest is that of the text itself: one that reads the same was changed, too.
-    if text != _before(_digest(body)) + body[1:]:
+    body = unsealed(text)
+    if body is None:
         raise ValueError(_what_is_wrong(text))
-    document = _known(json.loads(body))
+    document = _known(_json.loads(body))
     return document, {name: _from_list(document.pop(name, ()), name) for name in _DTYPES}
 
 
 def _what_is_wrong(text: str) -> str:
     """Why a text is not that of a meter."""
-    if not text.startswith(_START):
+    if not text.startswith(START):
         try:
-            _known(json.loads(text))
-        except json.JSONDecodeError as error:
+            document = _json.loads(text)
+        except ValueError as error:
             return f"a meter must be JSON text, got {text[:40]!r}: {error}"
+        try:
+            _known(document)
         except ValueError as error:
             return str(error)
     return _CHANGED
@@ -59,11 +62,6 @@ def _what_is_wrong(text: str) -> str:
 def _from_list(values: Any, name: str) -> NDArray[Any]:
     """The numbers as they were written: whole ones stay whole, and are checked as such."""
     return np.asarray(values) if values else np.zeros(0, _DTYPES[name])
-
-
-def _before(digest: str) -> str:
-    """How the text begins; the rest is the body without its brace."""
-    return f'{_START}{digest}", '
 
 
 # --- Arrow ------------------------------------------------------------------------------------
@@ -96,7 +94,7 @@ def _arrow_row(table: Any, row: int) -> State:
     arrays = {name: _as_array(table[name][row], name) for name in _DTYPES}
     if not isinstance(body, str) or written != _digest(body, arrays):
         raise ValueError(_CHANGED)
-    return _known(json.loads(body)), arrays
+    return _known(_json.loads(body)), arrays
 
 
 def _as_array(cell: Any, name: str) -> NDArray[Any]:
@@ -115,7 +113,7 @@ _CHANGED = "this meter was changed after it was written: its SHA-256 does not ma
 def _known(document: Any) -> dict[str, Any]:
     found = document.get("format") if isinstance(document, dict) else None
     if found != FORMAT:
-        raise ValueError(f"a meter must have the format {FORMAT!r}, got {found!r}")
+        raise ValueError(f"a meter must have the format {FORMAT!r}, got {shown(found)}")
     return {name: value for name, value in document.items() if name != "format"}
 
 

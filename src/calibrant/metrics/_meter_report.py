@@ -127,8 +127,10 @@ def _means(state: MeterState) -> dict[str, Estimate]:
     total = float(state.sum("weight"))
     first, weighted, squares = state.sum("moments").T
     means = first / total
-    variance = squares - 2.0 * means * weighted + means**2 * float(state.sum("weight_squares"))
-    errors = np.sqrt(np.maximum(variance, 0.0)) / total
+    # by shares of the weight, so that no product of extreme weights and scores overflows
+    even = float(state.sum("weight_squares")) / total**2
+    variance = squares / total**2 - 2.0 * means * (weighted / total**2) + means**2 * even
+    errors = np.sqrt(np.maximum(variance, 0.0))
     infinite = state.count("infinite") > 0
     means, errors = (np.where(infinite, np.inf, column) for column in (means, errors))
     return {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calibrant._binning import BinStats, bin_index, equal_width_edges
 from calibrant._types import Floats
+from calibrant._weights import MOST_ROWS
 from calibrant.metrics._cells import CELL_EDGES, CELLS
 from calibrant.metrics._labelled import Labelled
 from calibrant.metrics._readings import Reads, bins_of, row_scores
@@ -19,7 +20,11 @@ from calibrant.metrics._registry import METRICS
 Counts = NDArray[np.int64]
 Shapes = dict[str, tuple[int, ...]]
 
+LARGEST_SUM = 1e300  # sums that add up to more are no numbers
+HEAVIEST = 1e60  # weight of all rows, and one over the lightest
 _ROUNDING = 1e-5  # of sums, and of probabilities beyond [0, 1], relative to the weights
+LARGEST_SCORE = 1e100  # of a row: larger ones, whose sums would not be numbers, count as infinite
+_DOWN, _UP = 1.0 - _ROUNDING, 1.0 + _ROUNDING
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class MeterState:
     def _add_moments(self, data: Labelled) -> None:
         columns = [row_scores(METRICS[name].statistic, data) for name in self.layout.scores]
         scores = np.stack(columns).astype(np.float64)
-        finite = np.isfinite(scores)
+        finite = scores < LARGEST_SCORE
         self.count("infinite")[...] += np.count_nonzero(~finite & (data.weight > 0.0), axis=1)
         scores = np.where(finite, scores, 0.0)
         squares = data.weight**2
@@ -142,32 +147,63 @@ def checked_state(layout: Layout, counts: Any, sums: Any) -> MeterState:
     counts = _vector(counts, "int64", _size(layout.counts), "counts")
     sums = _vector(sums, "float64", _size(layout.sums), "sums")
     _refuse(counts < 0, counts, "counts of a meter must be at least 0")
-    _refuse(~np.isfinite(sums), sums, "sums of a meter must be finite")
+    _refuse(~(np.abs(sums) <= LARGEST_SUM), sums, "sums of a meter must be finite")
     state = MeterState(layout, counts, sums)
-    rows, infinite = state.count("rows"), state.count("infinite")
-    _refuse(rows < 1, rows, "a meter with classes must have at least one row")
-    _refuse(infinite > rows, infinite, f"infinite scores must be at most the rows, {rows}")
-    total, squares = state.sum("weight"), state.sum("weight_squares")
-    for part in (total, squares):
-        _refuse(part <= 0.0, part, "weights of a meter must have positive sums")
-    for name, size in (("null_variance", squares), ("label_weight", total)):
-        part = state.sum(name)
-        _refuse(part < -_ROUNDING * size, part, f"{name} of a meter must be at least 0")
-    _check_total("label_weight", state.sum("label_weight").sum(), float(total))
+    _check_weights(state)
+    for index, name in enumerate(layout.scores):
+        _check_moments(state, index, name)
     for reads in layout.binned:
-        _check_bins(reads, state.stats(reads), float(total))
+        _check_bins(reads, state.stats(reads), state)
     return state
 
 
-def _check_bins(name: str, stats: BinStats, total: float) -> None:
+def _check_weights(state: MeterState) -> None:
+    """Refuse weights that no rows can have."""
+    rows, total, squares = state.count("rows"), state.sum("weight"), state.sum("weight_squares")
+    _refuse(rows < 1, rows, "a meter with classes must have at least one row")
+    _refuse(rows > MOST_ROWS, rows, f"the rows of a meter must be at most {MOST_ROWS:g}")
+    for part in (total, squares):
+        _refuse(part <= 0.0, part, "weights of a meter must have positive sums")
+    _refuse_outside(total, 1.0 / HEAVIEST, HEAVIEST, "the weight of a meter")
+    lowest, highest = float(total) ** 2 / float(rows), float(total) ** 2
+    _refuse_outside(squares, lowest * _DOWN, highest * _UP, "the squared weights of a meter")
+    slack = _ROUNDING * float(squares)
+    _refuse_outside(state.sum("null_variance"), -slack, squares, "null_variance of a meter")
+    labels = state.sum("label_weight")
+    _refuse(labels < 0.0, labels, "label_weight of a meter must be at least 0")
+    _check_total("label_weight", float(labels.sum()), float(total))
+
+
+def _check_moments(state: MeterState, index: int, name: str) -> None:
+    """Refuse moments that scores of this name cannot have."""
+    rows, infinite = state.count("rows"), state.count("infinite")[index]
+    _refuse(infinite > rows, infinite, f"infinite scores must be at most the rows, {rows}")
+    largest = {"accuracy": 1.0, "brier": float(state.layout.n_classes)}.get(name, LARGEST_SCORE)
+    if largest < LARGEST_SCORE:
+        _refuse(infinite > 0, infinite, f"no score of {name!r} can be infinite")
+    # of w s, w^2 s and w^2 s^2, which is at most the largest score times the second
+    first, second, third = state.sum("moments")[index]
+    squares = float(state.sum("weight_squares"))
+    bounds = (float(state.sum("weight")), squares, max(float(second), _ROUNDING * squares))
+    for moment, bound in zip((first, second, third), bounds, strict=True):
+        highest = largest * bound * _UP
+        _refuse_outside(moment, -_ROUNDING * bound, highest, f"the moments of {name!r}")
+
+
+def _check_bins(name: str, stats: BinStats, state: MeterState) -> None:
     """Refuse bins that no rows can have."""
-    slack = _ROUNDING * total
-    for column in stats.columns:
-        _refuse(column < -slack, column, f"sums of the bins {name!r} must be at least 0")
-    for column in (stats.confidence_sum, stats.correct_sum):
-        _refuse(column > stats.weight + slack, column, f"sums of {name!r} must not pass its weight")
-    for weight in np.atleast_1d(stats.total_weight):
-        _check_total(name, weight, total)
+    weight, total = stats.weight, float(state.sum("weight"))
+    for column in (weight, stats.correct_sum, stats.weight_squares):
+        _refuse(column < 0.0, column, f"sums of the bins {name!r} must be at least 0")
+    for one in np.atleast_1d(stats.total_weight):
+        _check_total(name, float(one), total)
+    for one in np.atleast_1d(stats.weight_squares.sum(axis=-1)):
+        _check_total(f"{name}, squared", float(one), float(state.sum("weight_squares")))
+    low, high = stats.edges[:-1] - _ROUNDING, stats.edges[1:] + _ROUNDING
+    outside = (stats.confidence_sum < low * weight) | (stats.confidence_sum > high * weight)
+    _refuse(outside, stats.confidence_sum, f"confidences of {name!r} must lie in their bins")
+    for column, most in ((stats.correct_sum, weight), (stats.weight_squares, weight**2)):
+        _refuse(column > most * _UP, column, f"sums of {name!r} must not pass its weight")
 
 
 def _check_total(name: str, weight: float, total: float) -> None:
@@ -185,9 +221,14 @@ def _vector(values: Any, dtype: str, size: int, name: str) -> NDArray[Any]:
     return array.copy()
 
 
-def _refuse(bad: Any, values: NDArray[Any], rule: str) -> None:
+def _refuse(bad: Any, values: Any, rule: str) -> None:
     if np.any(bad):
-        raise ValueError(f"{rule}, got {values[bad].flat[0]}")
+        raise ValueError(f"{rule}, got {np.asarray(values)[bad].flat[0]}")
+
+
+def _refuse_outside(values: Any, low: float, high: Any, what: str) -> None:
+    outside = (np.asarray(values) < low) | (np.asarray(values) > high)
+    _refuse(outside, values, f"{what} must be numbers from {low:g} to {float(high):g}")
 
 
 def _size(shapes: Shapes) -> int:

@@ -76,6 +76,11 @@ class Metric:
         Whether drawing anew gives it intervals and values under calibration.
     weighted : bool, default True
         Whether it takes weights.
+    interval : bool, default True
+        Whether an error has a confidence interval: whether one is known that covers.
+    interval_statistic : callable, optional
+        Another function of the same bins with the same true value, from which the interval is
+        made; its own statistic by default.
 
     Examples
     --------
@@ -94,6 +99,18 @@ class Metric:
     merging: Merging | None = Merging()
     resampled: bool = True
     weighted: bool = True
+    interval: bool = True
+    interval_statistic: Statistic | None = None
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether an interval is known that covers; of errors averaged over classes none is."""
+        return not self.is_error or (self.interval and self.reads != "classes")
+
+    @property
+    def inverted(self) -> Statistic:
+        """The statistic whose tests are inverted for the interval."""
+        return self.interval_statistic or self.statistic
 
     @property
     def is_error(self) -> bool:

@@ -22,6 +22,7 @@ from calibrant._types import Floats
 from calibrant.metrics._cells import CELL_EDGES, kde_columns
 from calibrant.metrics._class_bins import class_stats
 from calibrant.metrics._class_resampling import class_bootstrap, class_null
+from calibrant.metrics._inversion import Family, families
 from calibrant.metrics._labelled import Labelled
 from calibrant.metrics._resampling import (
     BinnedRows,
@@ -68,8 +69,8 @@ def _edges(reads: Reads, confidence: Floats, data: Labelled, n_bins: int) -> Flo
 def _top_label_bins(reads: Reads, data: Labelled, n_bins: int) -> BinStats:
     confidence, correct = _columns(reads, data)
     edges = _edges(reads, confidence, data, n_bins)
-    weight = data.weight_if_any
-    return BinStats.from_confidence(confidence, correct, sample_weight=weight, edges=edges)
+    squares = data.squares if data.weighted else None
+    return BinStats._of_columns(confidence, correct, data.weight_if_any, squares, edges)
 
 
 # --- the same, drawn anew ---------------------------------------------------------------------
@@ -88,8 +89,8 @@ class ErrorSample(Sample, Protocol):
     def null(self, drawing: Drawing) -> Floats:
         """Values (resamples, statistics) of a calibrated model with the same predictions."""
 
-    def null_and_bootstrap(self, drawing: Drawing) -> tuple[Floats, Floats]:
-        """Both, one after the other."""
+    def families(self, drawing: Drawing) -> list[Family]:
+        """What true errors show, for intervals; of classes there is nothing of the kind."""
 
 
 def sample_of(reads: Reads, data: Labelled, n_bins: int) -> Sample:
@@ -131,9 +132,8 @@ class _BinSample:
         batches = self.rows.bootstrap(drawing.n_resamples, drawing.rng, group=drawing.group)
         return values_of(drawing.all_of, batches)
 
-    def null_and_bootstrap(self, drawing: Drawing) -> tuple[Floats, Floats]:
-        null = self.null(drawing)
-        return null, self.bootstrap(drawing)
+    def families(self, drawing: Drawing) -> list[Family]:
+        return families(self.rows, drawing.statistics, drawing.n_resamples, drawing.rng)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,5 @@ class _ClassSample:
     def bootstrap(self, drawing: Drawing) -> Floats:
         return class_bootstrap(self.data, self.edges, drawing)
 
-    def null_and_bootstrap(self, drawing: Drawing) -> tuple[Floats, Floats]:
-        # Rows are drawn before labels: the other order would give other intervals.
-        drawn = self.bootstrap(drawing)
-        return self.null(drawing), drawn
+    def families(self, drawing: Drawing) -> list[Family]:
+        return []

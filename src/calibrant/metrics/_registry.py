@@ -64,6 +64,7 @@ METRICS: dict[str, Metric] = {
             title="maximum calibration error",
             reads="equal-width",
             statistic=largest_gap,
+            interval=False,
         ),
         Metric(
             "adaptive_ece",
@@ -80,6 +81,7 @@ METRICS: dict[str, Metric] = {
             reads="equal-mass",
             statistic=debiased_error,
             merging=Merging(reads="equal-width"),
+            interval_statistic=root_mean_square_gap,
         ),
         Metric(
             "classwise_ece",
@@ -87,6 +89,7 @@ METRICS: dict[str, Metric] = {
             title="mean ECE of the classes' probabilities",
             reads="classes",
             statistic=calibration_error,
+            interval=False,
         ),
         Metric(
             "smooth_ece",
@@ -94,6 +97,7 @@ METRICS: dict[str, Metric] = {
             title="error smoothed by a Gaussian",
             reads="cells",
             statistic=smooth_error,
+            interval=False,
         ),
         Metric(
             "kde_ece",
@@ -101,6 +105,7 @@ METRICS: dict[str, Metric] = {
             title="error from kernel densities",
             reads="kde-cells",
             statistic=kde_errors,
+            interval=False,
         ),
     )
 }

@@ -22,6 +22,7 @@ from scipy.sparse import csr_array
 
 from calibrant._binning import BinStats, bin_index
 from calibrant._types import Floats
+from calibrant._weights import row_counts
 
 _MANY_ROWS = 16_384  # from here on rows are grouped
 _FINENESS = 4096
@@ -66,15 +67,16 @@ class BinnedRows:
         weight: Floats | None,
         edges: Floats,
     ) -> BinnedRows:
-        """Rows as they are: ``count`` is 1."""
-        size = len(confidence)
-        weights = np.ones(size) if weight is None else weight
-        count = np.ones(size, np.int64)
-        return cls(edges, np.clip(confidence, 0.0, 1.0), correct.astype(np.float64), weights, count)
+        """Rows as they are: ``count`` is 1, or a whole weight."""
+        confidence, hits = np.clip(confidence, 0.0, 1.0), correct.astype(np.float64)
+        count, weights = row_counts(np.ones(len(hits)) if weight is None else weight)
+        used = count > 0
+        return cls(edges, confidence[used], hits[used], weights[used], count[used])
 
     def stats(self) -> BinStats:
         """The statistic of the rows as they are."""
-        weight = None if np.all(self.weight == 1.0) else self.weight
+        total = self.weight * self.count
+        weight = None if np.all(total == 1.0) else total
         return BinStats.from_confidence(
             self.confidence, self.correct, sample_weight=weight, edges=self.edges
         )
@@ -87,9 +89,11 @@ class BinnedRows:
         key += (self.confidence * _FINENESS).astype(np.intp)
         if by_outcome:
             key = 2 * key + self.correct.astype(np.intp)
-        group, count = np.unique(key, return_inverse=True, return_counts=True)[1:]
+        group = np.unique(key, return_inverse=True)[1]
+        count = np.bincount(group, self.count).astype(np.int64)
         confidence, correct = (
-            np.bincount(group, column) / count for column in (self.confidence, self.correct)
+            np.bincount(group, self.count * column) / count
+            for column in (self.confidence, self.correct)
         )
         weight = np.full(len(count), self.weight[0])
         return BinnedRows(self.edges, confidence, correct, weight, count)
@@ -140,8 +144,7 @@ def bootstrap_means(
 ) -> Floats:
     """Weighted means of scores (rows, kinds) on rows drawn with replacement: (resamples, kinds)."""
     counted = weight > 0.0
-    scores, weight = scores[counted], weight[counted]
-    count = np.ones(len(scores), np.int64)
+    scores, (count, weight) = scores[counted], row_counts(weight[counted])
     values = []
     for size in batches_of(n_resamples, len(scores)):
         times = draw_repetitions(count, size, rng)
@@ -155,7 +158,7 @@ def draw_repetitions(
     """How often each row is drawn, (rows, resamples), drawing as many rows as there are."""
     rows = len(count)
     total = int(count.sum())
-    if total > rows:
+    if np.any(count != 1):
         return rng.multinomial(total, count / total, n_resamples).T.astype(np.float64, order="C")
     times = np.empty((rows, n_resamples))
     for column in range(n_resamples):

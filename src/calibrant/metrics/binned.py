@@ -303,7 +303,8 @@ def mce(
 
     Notes
     -----
-    It is max_m |accuracy_m - confidence_m|, and mostly the noise of the emptiest bin.
+    It is max_m |accuracy_m - confidence_m|, and mostly the noise of the emptiest bin. As the
+    statistic of a test it has next to no power: ``omnibus_test`` has it.
 
     References
     ----------
@@ -368,9 +369,9 @@ def debiased_ece(
     -----
     Norm 2 subtracts each bin's unbiased variance of the accuracy from the squared gap, adds up, and
     takes the root of what is left (0 where that is negative):
-    sum_m (W_m / W) [gap_m^2 - acc_m (1 - acc_m) / (n_m - 1)], with Kish's effective number of rows
-    n_m. Norm 1 subtracts the rise that normal noise of that size would cause, which may leave a
-    small negative number.
+    sum_m (W_m / W) [gap_m^2 - acc_m (1 - acc_m) / (n_m - 1)], n_m being the bin's number of rows:
+    the sum of whole weights, or Kish's effective number of others. Norm 1 subtracts the rise that
+    normal noise of that size would cause, which may leave a small negative number.
 
     References
     ----------
@@ -405,7 +406,7 @@ def largest_gap(stats: BinStats) -> Floats:
 
 
 def debiased_error(stats: BinStats, norm: Literal[1, 2] = 2) -> Floats:
-    """The debiased error of each statistic. Weighted rows count as Kish's effective number."""
+    """The debiased error of each statistic. Weighted rows count as their effective number."""
     if norm not in (1, 2):
         raise ValueError(f"norm of a debiased error must be 1 or 2, got {norm!r}")
     filled = np.where(stats.weight > 0.0, stats.weight, 1.0)
@@ -436,7 +437,8 @@ def _folded_mean(mean: Floats, std: Floats) -> Floats:
 
 def expected_ece(variances: Floats, total_weight: float) -> float:
     """The mean ECE of a calibrated model, from the variances of the bins' sums of hits."""
-    noise = np.sqrt(variances * (2.0 / np.pi))  # E|X| of a normal X
+    # E|X| of a normal X; rounding may leave the variance of certain rows below 0
+    noise = np.sqrt(np.maximum(variances, 0.0) * (2.0 / np.pi))
     return float(noise.sum() / total_weight)
 
 

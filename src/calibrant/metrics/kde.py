@@ -64,8 +64,9 @@ def kde_ece(
     the confidences and acc(x) the kernel estimate of the accuracy. The confidence is the largest
     probability divided by its row's sum; with two classes that of class 1, against "is it class 1".
     The bandwidth is (2 N)^(-1/5) times the standard deviation of the confidences of the correct
-    rows (of all rows where none is correct), N being Kish's effective number of rows; at least two
-    grid steps, so that equal confidences have a defined value.
+    rows (of all rows where none is correct), N being the number of rows (the sum of whole weights,
+    Kish's effective number of others); at least two grid steps, so that equal confidences have a
+    defined value.
 
     References
     ----------

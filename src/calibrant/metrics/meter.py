@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import repr as shown
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from calibrant._arrays import as_labels, as_weights, as_working_float, row_tiles
 from calibrant._binning import equal_width_edges
+from calibrant._mistakes import warn_if_probabilities
 from calibrant._types import Array, Floats, InputKind, RowRule
 from calibrant.metrics import _meter_files as files
 from calibrant.metrics._labelled import (
@@ -63,7 +65,7 @@ class CalibrationMeter:
     ) -> None:
         equal_width_edges(n_bins)  # refuses what is no number of bins
         if input not in get_args(InputKind):
-            raise ValueError(f'input must be "logits" or "probs", got {input!r}')
+            raise ValueError(f'input must be "logits" or "probs", got {shown(input)}')
         check_row_rule(row_sums)
         self.n_bins = int(n_bins)
         self.input: InputKind = input
@@ -81,7 +83,7 @@ class CalibrationMeter:
         *,
         ignore_index: int | None = None,
     ) -> Self:
-        """Add rows. A refused array leaves the meter as it was.
+        """Add rows. A refused array, or one without rows, leaves the meter as it was.
 
         Parameters
         ----------
@@ -104,16 +106,22 @@ class CalibrationMeter:
         ValueError
             Where an array is refused: the message names the rule, the value and the row.
         """
+        expected = None if self._state is None else self._state.layout.n_classes
         array, labels, sample_weight = accepted(
-            scores, labels, sample_weight, self.input, ignore_index
+            scores, labels, sample_weight, self.input, ignore_index, expected, may_be_empty=True
         )
         n_rows, n_classes = array.shape
         target, weight = as_labels(labels, n_rows, n_classes), as_weights(sample_weight, n_rows)
         added = self._fresh(n_classes)
+        if n_rows == 0:
+            return self
+        if self.input == "logits":
+            warn_if_probabilities(array)
         for tile in row_tiles(array, _TILE):
             probs, log_true = self._probabilities(array[tile], target[tile], tile.start)
             weighted = sample_weight is not None
-            added.add(Labelled(probs, target[tile], weight[tile], weighted, log_true))
+            rows = Labelled(probs, target[tile], weight[tile], weighted, log_true, streamed=True)
+            added.add(rows)
         self._state = added if self._state is None else self._state + added
         return self
 
@@ -220,10 +228,16 @@ class CalibrationMeter:
         """
         for name in (*_SETTINGS, "n_classes", "scores"):
             if name not in document:
-                raise ValueError(f"the state of a meter must have {name!r}, got {list(document)}")
+                raise ValueError(
+                    f"the state of a meter must have {name!r}, got {shown(list(document))}"
+                )
         for name in ("counts", "sums"):
             if name not in arrays:
-                raise ValueError(f"the state of a meter must have {name!r}, got {list(arrays)}")
+                raise ValueError(
+                    f"the state of a meter must have {name!r}, got {shown(list(arrays))}"
+                )
+            if arrays[name].ndim != 1:
+                raise ValueError(f"{name} of a meter must be a vector, got {arrays[name].shape}")
         _check_types(document)
         meter = cls(**{name: document[name] for name in _SETTINGS})
         n_classes, scores = document["n_classes"], tuple(document["scores"])
@@ -339,12 +353,14 @@ def _check_types(document: Mapping[str, Any]) -> None:
     """Refuse settings of the wrong kind, which a damaged file may hold."""
     n_bins, n_classes, scores = (document[name] for name in ("n_bins", "n_classes", "scores"))
     if type(n_bins) is not int:
-        raise ValueError(f"n_bins must be a whole number, got {n_bins!r}")
+        raise ValueError(f"n_bins must be a whole number, got {shown(n_bins)}")
     if type(document["classwise"]) is not bool:
-        raise ValueError(f"classwise must be true or false, got {document['classwise']!r}")
+        raise ValueError(f"classwise must be true or false, got {shown(document['classwise'])}")
     if n_classes is not None and (type(n_classes) is not int or n_classes < 2):
-        raise ValueError(f"n_classes must be a whole number from 2 on, or none, got {n_classes!r}")
+        raise ValueError(
+            f"n_classes must be a whole number from 2 on, or none, got {shown(n_classes)}"
+        )
     if not isinstance(scores, list | tuple) or not all(isinstance(name, str) for name in scores):
-        raise ValueError(f"scores must be a list of names, got {scores!r}")
+        raise ValueError(f"scores must be a list of names, got {shown(scores)}")
     if len(set(scores)) < len(scores):
-        raise ValueError(f"scores must be different names, got {scores!r}")
+        raise ValueError(f"scores must be different names, got {shown(scores)}")

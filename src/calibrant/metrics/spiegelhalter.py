@@ -15,6 +15,7 @@ from scipy.special import ndtr
 
 from calibrant._arrays import row_sums as sums_of_rows
 from calibrant._types import Floats, InputKind, RowRule
+from calibrant._weights import copy_squares
 from calibrant.metrics._labelled import Labelled, labelled
 
 Notion = Literal["classes", "top-label"]
@@ -113,7 +114,7 @@ def promised_brier(data: Labelled, notion: Notion = "classes") -> ZTest:
 def _z_test(excess: Floats, variance: Floats, weight: Floats) -> ZTest:
     """The test of a weighted sum whose variance is known."""
     total = float(weight @ excess)
-    deviation = float(np.sqrt(weight**2 @ variance))
+    deviation = float(np.sqrt(copy_squares(weight) @ variance))
     if deviation > 1e-12 * weight.sum():
         z = total / deviation
     else:  # certain predictions: right everywhere, or refuted

@@ -1,8 +1,8 @@
 """Squared kernel calibration error: all classes at once, no bins.
 
 For two rows h = k(q, q') <e_y - q, e_y' - q'>, whose mean over independent rows is 0 if and only if
-the model is calibrated. Averaging h over all pairs within blocks of fixed size is unbiased, costs
-time linear in the rows, and gives independent block values: hence a test with a normal limit.
+the model is calibrated. Averaging h over all pairs within blocks of fixed size is unbiased and
+costs time linear in the rows; ``kernel_test`` has the test, which takes all pairs.
 """
 
 from __future__ import annotations
@@ -13,46 +13,20 @@ from typing import Any, Literal, get_args
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from calibrant._arrays import like, to_numpy
 from calibrant._random import generator
 from calibrant._types import Array, Floats, InputKind, RandomState, RowRule
-from calibrant._weights import weighted_mean
+from calibrant._weights import copy_squares, weighted_mean
 from calibrant.metrics._labelled import Labelled, labelled
 
 Kernel = Literal["exponential", "total-variation", "gaussian"]
 Estimator = Literal["blocks", "unbiased", "biased"]
 
-_LARGEST_BLOCK = 16  # larger blocks have fewer, more skewed values: the normal limit comes later
+_LARGEST_BLOCK = 16
 _FEWEST_BLOCKS = 50
-_MEDIAN_ROWS = 1000  # the median distance is taken over the pairs of so many rows
+MEDIAN_ROWS = 1000  # the median distance is taken over the pairs of so many rows
 _TILE = 4_000_000  # elements of a temporary
-
-
-@dataclass(frozen=True)
-class SKCETest:
-    """The test of "calibrated" by the squared kernel calibration error.
-
-    Parameters
-    ----------
-    skce : float
-        The error: the mean over blocks of rows.
-    z : float
-        Its ratio to its standard error, standard normal under calibration.
-    p_value : float
-        How likely a calibrated model is to show such a z, or a larger one.
-    block_size : int
-        The rows per block.
-    bandwidth : float
-        The bandwidth of the kernel.
-    """
-
-    skce: float
-    z: float
-    p_value: float
-    block_size: int
-    bandwidth: float
 
 
 def skce(
@@ -127,93 +101,9 @@ def skce(
         raise ValueError(f'estimator must be "blocks", "unbiased" or "biased", got {estimator!r}')
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     pairs = _Pairs.of(data, kernel, bandwidth, random_state)
-    if estimator == "blocks" and data.n_rows > 1:
+    if estimator == "blocks" and len(pairs.weight) > 1:  # rows of weight 0 are gone
         return weighted_mean(*pairs.blocks(block_size))
     return pairs.all(with_itself=estimator == "biased")
-
-
-def skce_test(
-    probs: Any,
-    labels: Any,
-    *,
-    kernel: Kernel = "exponential",
-    bandwidth: float | None = None,
-    block_size: int | None = None,
-    random_state: RandomState = None,
-    sample_weight: Any = None,
-    row_sums: RowRule = "strict",
-    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
-    ignore_index: int | None = None,
-) -> SKCETest:
-    """Test "calibrated" for all classes at once, by the mean of independent blocks of rows.
-
-    Parameters
-    ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    kernel : {"exponential", "total-variation", "gaussian"}, default "exponential"
-        exp(-|q - q'| / nu) of the Euclidean or total-variation distance, or
-        exp(-|q - q'|^2 / (2 nu^2)).
-    bandwidth : float, optional
-        The bandwidth nu of the kernel; the median distance of rows by default.
-    block_size : int, optional
-        The rows per block; by default a fiftieth of the rows, from 2 to 16.
-    random_state : int, numpy.random.Generator or None, optional
-        The seed of the draws; None is 0.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
-
-    Returns
-    -------
-    SKCETest
-        The one-sided normal test. Small p-values are evidence against calibration.
-
-    Raises
-    ------
-    ValueError
-        Where an argument is refused, or where there are fewer rows than two blocks need.
-
-    References
-    ----------
-    Widmann, Lindsten and Zachariah, "Calibration tests in multi-class classification: A unifying
-    framework", NeurIPS 2019, and "Calibration tests beyond classification", ICLR 2021.
-
-    Examples
-    --------
-    >>> skce_test([[0.9, 0.1]] * 1000, [0, 1] * 500).p_value < 0.01
-    True
-    """
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return _test_blocks(_Pairs.of(data, kernel, bandwidth, random_state), block_size)
-
-
-def default_skce_test(data: Labelled, random_state: RandomState) -> SKCETest | None:
-    """The test with all defaults; None where there are too few rows for it."""
-    if data.n_rows < 4:
-        return None
-    return _test_blocks(_Pairs.of(data, "exponential", None, random_state), None)
-
-
-def _test_blocks(pairs: _Pairs, block_size: int | None) -> SKCETest:
-    """The test of the mean of the blocks' values."""
-    size = pairs.block_size(block_size)
-    values, weight = pairs.blocks(block_size)
-    if len(values) < 2:
-        raise ValueError(
-            f"the SKCE test needs at least two blocks of {size} rows, got {len(pairs.weight)} rows"
-        )
-    mean = weighted_mean(values, weight)
-    deviation = float(np.sqrt(weight**2 @ (values - mean) ** 2) / weight.sum())
-    z = mean / deviation if deviation > 0.0 else 0.0 if mean == 0.0 else np.inf * np.sign(mean)
-    return SKCETest(mean, float(z), float(ndtr(-z)), size, pairs.bandwidth)
 
 
 @dataclass(frozen=True)
@@ -235,17 +125,15 @@ class _Pairs:
         random_state: RandomState,
     ) -> _Pairs:
         """The rows of a data set, shuffled."""
-        if kernel not in get_args(Kernel):
-            raise ValueError(f"kernel must be one of {get_args(Kernel)}, got {kernel!r}")
-        if bandwidth is not None and not bandwidth > 0.0:
-            raise ValueError(f"bandwidth must be positive, got {bandwidth}")
+        check_kernel(kernel, bandwidth)
         order = generator(random_state).permutation(data.n_rows)
+        order = order[data.weight[order] > 0.0]  # rows of weight 0 are as good as absent
         xp = array_namespace(data.probs)
         probs = xp.astype(xp.take(data.probs, like(order, data.probs), axis=0), xp.float64)
         classes = like(np.arange(data.n_classes), probs)
         truth = like(data.labels[order][:, None], probs) == classes
         residual = xp.astype(truth, xp.float64) - probs
-        nu = _median_distance(probs[:_MEDIAN_ROWS], kernel) if bandwidth is None else bandwidth
+        nu = median_distance(probs[:MEDIAN_ROWS], kernel) if bandwidth is None else bandwidth
         return cls(probs, residual, data.weight[order], kernel, nu)
 
     def terms(self, left: slice, right: slice, shape: tuple[int, ...] = (-1,)) -> Array:
@@ -254,22 +142,26 @@ class _Pairs:
         classes = self.probs.shape[1]
         a, b = (xp.reshape(self.probs[part], (*shape, classes)) for part in (left, right))
         u, v = (xp.reshape(self.residual[part], (*shape, classes)) for part in (left, right))
-        near = _kernel_values(_distances(a, b, self.kernel), self.kernel, self.bandwidth)
+        near = kernel_values(distances(a, b, self.kernel), self.kernel, self.bandwidth)
         return near * (u @ xp.matrix_transpose(v))
 
     def all(self, with_itself: bool) -> float:
         """The mean over all pairs, tile by tile."""
         rows, classes = self.probs.shape
+        squares = copy_squares(
+            self.weight
+        )  # the pairs of a row, or of each of its copies, with itself
         step = max(1, _TILE // (rows * (classes if self.kernel == "total-variation" else 1)))
         total = 0.0
         for start in range(0, rows, step):
             tile = slice(start, min(start + step, rows))
             h = to_numpy(self.terms(tile, slice(0, rows))).copy()
-            if not with_itself:
-                h[np.arange(tile.stop - start), np.arange(start, tile.stop)] = 0.0
             total += float(self.weight[tile] @ h @ self.weight)
+            if not with_itself:
+                own = h[np.arange(tile.stop - start), np.arange(start, tile.stop)]
+                total -= float(squares[tile] @ own)
         weight = float(self.weight.sum()) ** 2
-        pairs = weight if with_itself else weight - float(self.weight @ self.weight)
+        pairs = weight if with_itself else weight - float(squares.sum())
         return total / pairs if pairs > 1e-12 * weight else 0.0  # one row has no pair
 
     def block_size(self, asked: int | None) -> int:
@@ -302,7 +194,15 @@ class _Pairs:
         return np.concatenate(values), np.concatenate(weights)
 
 
-def _distances(a: Array, b: Array, kernel: Kernel) -> Array:
+def check_kernel(kernel: str, bandwidth: float | None) -> None:
+    """Refuse what is no kernel, or no bandwidth of one."""
+    if kernel not in get_args(Kernel):
+        raise ValueError(f"kernel must be one of {get_args(Kernel)}, got {kernel!r}")
+    if bandwidth is not None and not bandwidth > 0.0:
+        raise ValueError(f"bandwidth must be positive, got {bandwidth}")
+
+
+def distances(a: Array, b: Array, kernel: Kernel) -> Array:
     """Distances of all rows of a and b (in their last two axes)."""
     xp = array_namespace(a)
     if kernel == "total-variation":
@@ -312,15 +212,16 @@ def _distances(a: Array, b: Array, kernel: Kernel) -> Array:
     return xp.sqrt(xp.where(square > 0.0, square, xp.zeros_like(square)))
 
 
-def _kernel_values(distance: Array, kernel: Kernel, bandwidth: float) -> Array:
+def kernel_values(distance: Array, kernel: Kernel, bandwidth: float) -> Array:
+    """The kernel of each distance."""
     xp = array_namespace(distance)
     scaled = distance / bandwidth
     return xp.exp(-(scaled**2) / 2.0) if kernel == "gaussian" else xp.exp(-scaled)
 
 
-def _median_distance(probs: Array, kernel: Kernel) -> float:
+def median_distance(probs: Array, kernel: Kernel) -> float:
     """The median over pairs of different rows; 1 where all rows are the same."""
-    distance = to_numpy(_distances(probs, probs, kernel))
+    distance = to_numpy(distances(probs, probs, kernel))
     pairs: NDArray[Any] = distance[np.triu_indices(len(distance), 1)]
     median = float(np.median(pairs)) if len(pairs) else 0.0
     return median if median > 1e-7 else 1.0

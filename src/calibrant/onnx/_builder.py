@@ -23,10 +23,15 @@ def need_onnx(module: str = "onnx") -> Any:
 
 
 class GraphBuilder:
-    """The nodes and constants of a graph under construction; every name begins with a prefix."""
+    """The nodes and constants of a graph under construction; every name begins with a prefix.
 
-    def __init__(self, opset: int, prefix: str = "") -> None:
+    ``rank`` is the number of dimensions of the scores, None where that is not known. Reductions
+    name the last axis by it, for onnxruntime reduces no empty batch along the axis -1.
+    """
+
+    def __init__(self, opset: int, prefix: str = "", rank: int | None = 2) -> None:
         self.opset, self.prefix = opset, prefix
+        self.last_axis = -1 if rank is None else rank - 1
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self._constants: dict[Any, Tensor] = {}
@@ -170,19 +175,18 @@ class Tensor:
 
     def sum(self) -> Tensor:
         """The sum of each row, (.., 1)."""
-        return self.apply("ReduceSum", self._last_axis(), keepdims=1)
+        return self.apply("ReduceSum", self.graph.numbers(self.graph.last_axis), keepdims=1)
 
     def _reduce(self, kind: str) -> Tensor:
+        axis = self.graph.last_axis
         if self.graph.opset < AXES_ARE_INPUTS:
-            return self.apply(kind, axes=[-1], keepdims=1)
-        return self.apply(kind, self._last_axis(), keepdims=1)
-
-    def _last_axis(self) -> Tensor:
-        return self.graph.numbers(-1)
+            return self.apply(kind, axes=[axis], keepdims=1)
+        return self.apply(kind, self.graph.numbers(axis), keepdims=1)
 
     def arg_max(self) -> Tensor:
         """The first index of each row's largest value, (.., 1)."""
-        return self.apply("ArgMax", axis=-1, keepdims=1, dtype=np.int64)
+        axis = self.graph.last_axis
+        return self.apply("ArgMax", axis=axis, keepdims=1, dtype=np.int64)
 
     def softmax(self) -> Tensor:
         """Of each row."""
@@ -201,7 +205,7 @@ class Tensor:
 
     def add_axis(self) -> Tensor:
         """(..) -> (.., 1)."""
-        return self.apply("Unsqueeze", self._last_axis())
+        return self.apply("Unsqueeze", self.graph.numbers(-1))
 
     def top(self, k: int) -> Tensor:
         """The k largest values of each row in decreasing order."""
@@ -234,7 +238,11 @@ class Tensor:
 
     def drop_last_axis(self) -> Tensor:
         """(.., 1) -> (..)."""
-        return self.apply("Squeeze", self._last_axis())
+        return self.apply("Squeeze", self.graph.numbers(-1))
+
+    def transpose(self, order: Sequence[int]) -> Tensor:
+        """The axes in another order."""
+        return self.apply("Transpose", perm=list(order))
 
     def filled_like(self, value: float) -> Tensor:
         """The same shape, one number everywhere."""

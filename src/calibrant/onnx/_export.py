@@ -36,7 +36,7 @@ def export(
     calibrator : Calibrator
         A fitted calibrator of any method.
     path : path-like
-        The file to write; it appears whole or not at all.
+        The file to write, whose name ends in ``.onnx``; it appears whole or not at all.
     n_classes : int, optional
         The number of classes of the graph; None is that of the fit.
     dtype : {"float32", "float16", "float64"}, default "float32"
@@ -52,9 +52,12 @@ def export(
     Raises
     ------
     ValueError
-        Where the dtype, the opset or the number of classes does not fit.
+        Where the dtype, the opset, the number of classes or the end of the file's name does not
+        fit.
     TypeError
         Where it is no calibrator of calibrant.
+    OSError
+        Where the file cannot be written, or a folder, a device, a FIFO or a socket is in its place.
 
     Examples
     --------

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._rows import log_odds
+from calibrant._rows import ordered_log_odds
 from calibrant._types import InputKind
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
 from calibrant.formulas import Formula, TemperatureFormula
-from calibrant.onnx._builder import GraphBuilder
+from calibrant.onnx._builder import GraphBuilder, Tensor
 from calibrant.onnx._ops import GraphOps
 
 LARGEST_FLOAT16 = 65504.0
@@ -61,6 +61,36 @@ class GraphSource:
         return isinstance(self.formula, TemperatureFormula)
 
 
+@dataclass(frozen=True)
+class Layout:
+    """The number of dimensions of the scores, None where it is not known, and their classes' axis.
+
+    The axis is counted from the end.
+    """
+
+    rank: int | None = 2
+    class_axis: int = -1
+
+    def classes_last(self, scores: Tensor) -> Tensor:
+        """The scores with the classes as their last axis."""
+        return scores if self.class_axis == -1 else scores.transpose(self._order)
+
+    def as_given(self, probabilities: Tensor) -> Tensor:
+        """Probabilities with the classes last, in the layout of the scores."""
+        if self.class_axis == -1:
+            return probabilities
+        return probabilities.transpose([int(place) for place in np.argsort(self._order)])
+
+    @property
+    def _order(self) -> list[int]:
+        assert self.rank is not None
+        axes = list(range(self.rank))
+        return [*axes[: self.class_axis], *axes[self.class_axis + 1 :], axes[self.class_axis]]
+
+
+ALONE = Layout()  # of a graph that is a calibrator alone: (batch, classes)
+
+
 def graph_source(calibrator: Calibrator, n_classes: int | None) -> GraphSource:
     """A fitted calibrator, for a given number of classes or the fitted one."""
     check_is_calibrator(calibrator)
@@ -74,17 +104,23 @@ def graph_source(calibrator: Calibrator, n_classes: int | None) -> GraphSource:
     return GraphSource(calibrator.formula_, calibrator.input_, name, size)
 
 
-def emit(graph: GraphBuilder, source: GraphSource, dtype: np.dtype[Any], names: GraphNames) -> None:
+def emit(
+    graph: GraphBuilder,
+    source: GraphSource,
+    dtype: np.dtype[Any],
+    names: GraphNames,
+    layout: Layout = ALONE,
+) -> None:
     """Append everything between the input and the outputs, whose floats are of ``dtype``.
 
     All is computed in float32 at least.
     """
     ops, formula = GraphOps(source.n_classes), source.formula
-    scores = graph.tensor(names.input, dtype)
+    scores = layout.classes_last(graph.tensor(names.input, dtype))
     scores = scores.cast(np.float64 if dtype == np.float64 else np.float32)
-    logits = log_odds(scores, ops) if source.input == "probs" else scores
+    logits = ordered_log_odds(scores, ops) if source.input == "probs" else scores
     probabilities = formula.probabilities(logits, ops)
-    probabilities.cast(dtype).named(names.probabilities)
+    layout.as_given(probabilities).cast(dtype).named(names.probabilities)
     probabilities.max().drop_last_axis().cast(dtype).named(names.confidence)
     if isinstance(formula, TemperatureFormula) and names.temperature is not None:
         temperature = formula.row_temperatures(logits, ops)

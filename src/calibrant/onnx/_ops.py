@@ -125,7 +125,11 @@ class GraphOps:
         if padded.slope is None or padded.anchor is None:
             return found
         run = x - _flat(x, padded.anchor, width).gather(place)
-        return found + _flat(x, padded.slope, width).gather(place) * run
+        slope = _flat(x, padded.slope, width).gather(place)
+        if padded.square is not None and padded.cube is not None:
+            cube = _flat(x, padded.cube, width).gather(place)
+            slope = slope + (_flat(x, padded.square, width).gather(place) + cube * run) * run
+        return found + slope * run
 
     def interpolate(self, table: Tensor, position: Tensor) -> Tensor:
         graph, last = position.graph, position.graph.length_of(table) - 2

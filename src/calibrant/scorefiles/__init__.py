@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from calibrant.scorefiles._choosing import kind_in_name
 from calibrant.scorefiles._reading import ScoreFile, read_scores
-from calibrant.scorefiles._writing import check_can_write, check_folder, write_probs
+from calibrant.scorefiles._writing import write_probs
 
 __all__ = [
     "ScoreFile",
-    "check_can_write",
-    "check_folder",
     "kind_in_name",
     "read_scores",
     "write_probs",

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from calibrant._arrays import row_tiles
 from calibrant._errors import FileError
+from calibrant._foreign_files import Expansion
 from calibrant.scorefiles._columns import check_numbers, flat_columns
 from calibrant.scorefiles._contents import Arrays, Source
 
 
 @contextmanager
-def open_csv(path: Path) -> Iterator[Source]:
+def open_csv(path: Path, allowed: Expansion) -> Iterator[Source]:
     """The names in the header; the rows are read when columns are fetched."""
     with _text(path) as file:
         header = [name.strip() for name in next(csv.reader(file), [])]
@@ -27,12 +28,15 @@ def open_csv(path: Path) -> Iterator[Source]:
     if all(_is_number(name) for name in header):
         raise FileError(f"{path} must have a header row, its first line is all numbers")
     flat = flat_columns(path, header)
-    yield Source(path, header, lambda wanted: _fetch(path, header, wanted), flat)
+    yield Source(path, header, lambda wanted: _fetch(path, allowed, header, wanted), flat)
 
 
-def _fetch(path: Path, header: list[str], wanted: list[list[str]]) -> list[NDArray[Any]]:
+def _fetch(
+    path: Path, allowed: Expansion, header: list[str], wanted: list[list[str]]
+) -> list[NDArray[Any]]:
     """The wanted columns in one pass over the text."""
     check_numbers(path, wanted)
+    allowed.check(8 * sum(map(len, wanted)) * _count_lines(path))
     place = {name: index for index, name in enumerate(header)}
     values = _parse(path, header, [place[name] for names in wanted for name in names])
     result, start = [], 0
@@ -55,6 +59,11 @@ def _parse(path: Path, header: list[str], columns: list[int]) -> NDArray[Any]:
     except ValueError:
         _tell_bad_cell(path, header, columns)
         raise
+
+
+def _count_lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return 1 + sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 20), b""))
 
 
 def _text(path: Path) -> IO[str]:

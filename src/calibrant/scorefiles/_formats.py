@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from calibrant._files import check_suffix
+from calibrant._foreign_files import Expansion
 from calibrant.scorefiles._contents import Arrays, Source
 from calibrant.scorefiles._csv_files import open_csv, write_csv
 from calibrant.scorefiles._numpy_files import open_npy, open_npz, write_npy, write_npz
@@ -20,15 +21,13 @@ from calibrant.scorefiles._tensor_files import (
     write_torch,
 )
 
-FilePath = str | os.PathLike[str]
-
 
 @dataclass(frozen=True)
 class Format:
     """A way to read and a way to write a file, and what messages call such a file."""
 
     what: str
-    open: Callable[[Path], AbstractContextManager[Source]]
+    open: Callable[[Path, Expansion], AbstractContextManager[Source]]
     write: Callable[[IO[bytes], Arrays], None]
 
 
@@ -44,10 +43,10 @@ _FORMATS = {
 }
 
 
+SUFFIXES = tuple(_FORMATS)
+
+
 def format_of(path: Path) -> Format:
     """The format that a file's name asks for."""
-    try:
-        return _FORMATS[path.suffix.lower()]
-    except KeyError:
-        rule = f"the file's name must end in one of {', '.join(_FORMATS)}"
-        raise ValueError(f"{rule}, got {os.fspath(path)!r}") from None
+    check_suffix(path, SUFFIXES)
+    return _FORMATS[path.suffix.lower()]

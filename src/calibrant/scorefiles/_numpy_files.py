@@ -9,27 +9,26 @@ from typing import IO
 
 import numpy as np
 
-from calibrant._errors import FileError
+from calibrant._foreign_files import Expansion
+from calibrant._npz import map_array, open_archive
 from calibrant.scorefiles._contents import NAMELESS, Arrays, Source
 
 
 @contextmanager
-def open_npz(path: Path) -> Iterator[Source]:
+def open_npz(path: Path, allowed: Expansion) -> Iterator[Source]:
     """An archive; an array is read when it is fetched."""
-    with path.open("rb") as file:  # ours to close: np.load leaves a damaged file open
-        arrays = np.load(file, allow_pickle=False)
-        if isinstance(arrays, np.ndarray):
-            raise FileError(f"{path} is a single array, not an archive: call it .npy")
-        yield Source(path, arrays.files, lambda wanted: [arrays[name] for (name,) in wanted])
+    with open_archive(path) as archive:
+        yield Source(
+            path,
+            archive.names,
+            lambda wanted: archive.read([name for (name,) in wanted], allowed),
+        )
 
 
 @contextmanager
-def open_npy(path: Path) -> Iterator[Source]:
-    """A single array, which stays on the disk."""
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise FileError(f"{path} is an archive of arrays: call it .npz")
+def open_npy(path: Path, allowed: Expansion) -> Iterator[Source]:
+    """A single array, which stays on the disk, so that any size is allowed."""
+    array = map_array(path)
     yield Source(path, [NAMELESS], lambda wanted: [array])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -13,34 +13,69 @@ from numpy.typing import NDArray
 
 from calibrant._errors import FileError
 from calibrant._extras import need
+from calibrant._foreign_files import Expansion
 from calibrant.scorefiles._columns import check_numbers, flat_columns
 from calibrant.scorefiles._contents import Arrays, Source
 
 
 @contextmanager
-def open_parquet(path: Path) -> Iterator[Source]:
+def open_parquet(path: Path, allowed: Expansion) -> Iterator[Source]:
     """The names in the schema; only columns that are fetched are read."""
     parquet = _pyarrow_parquet()
     with parquet.ParquetFile(path) as file:
         names = file.schema_arrow.names
         flat = flat_columns(path, names)
-        yield Source(path, names, lambda wanted: _fetch(path, file, wanted), flat)
+        yield Source(path, names, lambda wanted: _fetch(path, allowed, file, wanted), flat)
 
 
 def _pyarrow_parquet() -> Any:
     return need("pyarrow.parquet", "parquet", ".parquet files need")
 
 
-def _fetch(path: Path, file: Any, wanted: list[list[str]]) -> list[NDArray[Any]]:
+def _fetch(
+    path: Path, allowed: Expansion, file: Any, wanted: list[list[str]]
+) -> list[NDArray[Any]]:
     check_numbers(path, wanted)
     if file.metadata.num_rows == 0:
         raise FileError(f"{path} has no rows")
-    table = file.read(columns=[name for names in wanted for name in names])
+    columns = [name for names in wanted for name in names]
+    widths = {name: _width(path, name, file.schema_arrow.field(name).type) for name in columns}
+    allowed.check(_size(file.metadata, widths))
+    table = file.read(columns=columns)
     result = []
     for names in wanted:
         arrays = [_column(path, name, table.column(name)) for name in names]
         result.append(np.stack(arrays, axis=1) if len(arrays) > 1 else arrays[0])
     return result
+
+
+def _width(path: Path, name: str, kind: Any) -> int:
+    """The bytes of one number of a column.
+
+    Text is refused: a dictionary of one long word makes any amount of it.
+    """
+    types = import_module("pyarrow.types")
+    inner = getattr(kind, "value_type", kind)  # of lists
+    if types.is_null(inner):  # has no values; which row lacks one is told below
+        return 1
+    if not (types.is_floating(inner) or types.is_integer(inner) or types.is_boolean(inner)):
+        raise FileError(f"{path}, column {name!r}: must hold numbers, got {kind}")
+    return max(1, inner.bit_width // 8)
+
+
+def _size(metadata: Any, widths: Mapping[str, int]) -> int:
+    """The bytes of columns, whose numbers have these widths, in memory.
+
+    A few bytes of a file can encode any number of values, or be any number of bytes compressed.
+    """
+    total = 0
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            path = f"{column.path_in_schema}."
+            width = max((w for name, w in widths.items() if path.startswith(f"{name}.")), default=0)
+            if width:
+                total += max(column.total_uncompressed_size, width * column.num_values)
+    return total
 
 
 def _column(path: Path, name: str, column: Any) -> NDArray[Any]:

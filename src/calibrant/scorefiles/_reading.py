@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -12,6 +12,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from calibrant._errors import FileError
+from calibrant._files import FilePath
+from calibrant._foreign_files import Expansion, parsing
 from calibrant._types import InputKind
 from calibrant.scorefiles._choosing import (
     choose_labels,
@@ -21,7 +23,7 @@ from calibrant.scorefiles._choosing import (
     refuse_key,
 )
 from calibrant.scorefiles._contents import NAMELESS, Source
-from calibrant.scorefiles._formats import FilePath, Format, format_of
+from calibrant.scorefiles._formats import Format, format_of
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ def read_scores(
     input: InputKind | None = None,  # noqa: A002 - the word of the whole public interface
     default_input: InputKind | None = None,
     need_labels: bool = True,
+    max_size: int | None = None,
 ) -> ScoreFile:
     """Read scores, their labels and their weights.
 
@@ -85,6 +88,10 @@ def read_scores(
         What the scores are where their name leaves it open.
     need_labels : bool, default True
         Whether a file without labels is refused.
+    max_size : int, optional
+        The most bytes that the arrays of one file may take in memory; by default 1e9, or 20 times
+        the size of the file where that is more. A ``.npy`` file, which stays on the disk, may have
+        any size.
 
     Returns
     -------
@@ -94,7 +101,8 @@ def read_scores(
     Raises
     ------
     FileError
-        Where the file is damaged or foreign, lacks a name, or does not say what its scores are.
+        Where the file is damaged or foreign, lacks a name, does not say what its scores are, or
+        would take too much memory.
     FileNotFoundError
         Where there is no such file.
     ValueError
@@ -111,7 +119,7 @@ def read_scores(
     array([[ 2.5,  0. ],
            [-1. ,  1.5]])
     """
-    with _opened(path) as source:
+    with _opened(path, max_size) as source:
         scores_name = choose_scores(source, scores_key, input or default_input)
         found = _kind(source, scores_name, input, default_input)
         labels_name = None
@@ -124,7 +132,7 @@ def read_scores(
     columns: dict[str | None, NDArray[Any]] = dict(zip(beside, rest, strict=True))
     labels = columns.get(labels_name)
     if labels_path is not None:
-        labels, labels_name = _read_labels(labels_path, labels_key)
+        labels, labels_name = _read_labels(labels_path, labels_key, max_size)
     return ScoreFile(scores, labels, columns.get(weights_name), found, scores_name, labels_name)
 
 
@@ -139,9 +147,9 @@ def _kind(
     return found
 
 
-def _read_labels(path: FilePath, key: str | None) -> tuple[NDArray[Any], str]:
+def _read_labels(path: FilePath, key: str | None, max_size: int | None) -> tuple[NDArray[Any], str]:
     """The labels of a file of their own, and their name."""
-    with _opened(path) as source:
+    with _opened(path, max_size) as source:
         name = NAMELESS
         if source.nameless:
             refuse_key(source, key)
@@ -150,29 +158,22 @@ def _read_labels(path: FilePath, key: str | None) -> tuple[NDArray[Any], str]:
         return source.fetch([[name]])[0], name
 
 
-def _opened(path: FilePath) -> AbstractContextManager[Source]:
+def _opened(path: FilePath, max_size: int | None) -> AbstractContextManager[Source]:
     path = Path(path)
+    allowed = Expansion(path, max_size)
     chosen = format_of(path)
-    if not path.is_file():
-        state = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise FileNotFoundError(f"{path} {state}")
+    try:
+        mode = path.stat().st_mode  # a loop of links ends here, in the system's own words
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist") from None
+    if not stat.S_ISREG(mode):
+        state = "is a folder" if stat.S_ISDIR(mode) else "is a device or a pipe"
+        raise FileNotFoundError(f"{path} {state}, not a file")
     path.open("rb").close()  # so that a refusal of the system reads as one
-    return _parsed(path, chosen)
+    return _parsed(path, allowed, chosen)
 
 
 @contextmanager
-def _parsed(path: Path, chosen: Format) -> Iterator[Source]:
-    """Open a file; whatever its parser raises becomes one clear line.
-
-    Damaged files make the parsers of other packages raise nearly anything.
-    """
-    try:
-        with chosen.open(path) as source:
-            yield source
-    except (FileError, ImportError, MemoryError):
-        raise
-    except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
-        if isinstance(error, pickle.UnpicklingError) or "pickle" in str(error):
-            reason = "it is damaged or holds pickled objects, which are never loaded"
-        raise FileError(f"{path} cannot be read as {chosen.what}: {reason}") from None
+def _parsed(path: Path, allowed: Expansion, chosen: Format) -> Iterator[Source]:
+    with parsing(path, chosen.what), chosen.open(path, allowed) as source:
+        yield source

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
+import warnings
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,20 +19,32 @@ from numpy.typing import NDArray
 from calibrant._arrays import to_numpy
 from calibrant._errors import FileError
 from calibrant._extras import need
+from calibrant._foreign_files import Expansion
 from calibrant.scorefiles._contents import NAMELESS, Arrays, Source
+
+# Before, a file could run code in spite of ``weights_only``: CVE-2025-32434, CVE-2026-24747.
+OLDEST_SAFE_TORCH = (2, 10)
 
 
 @contextmanager
-def open_safetensors(path: Path) -> Iterator[Source]:
+def open_safetensors(path: Path, allowed: Expansion) -> Iterator[Source]:
     """Tensors of any dtype that NumPy knows, and bfloat16 as float32."""
     from safetensors import safe_open
 
     with safe_open(os.fspath(path), framework="numpy") as file:
 
         def fetch(wanted: list[list[str]]) -> list[NDArray[Any]]:
+            allowed.check(sum(_tensor_size(file, name) for (name,) in wanted))
             return [_tensor(file, path, name) for (name,) in wanted]
 
         yield Source(path, list(file.keys()), fetch)
+
+
+def _tensor_size(file: Any, name: str) -> int:
+    """The bytes that a tensor takes in memory, where bfloat16 is float32."""
+    entry = file.get_slice(name)
+    bits = re.findall(r"\d+", entry.get_dtype().replace("BF16", "F32"))  # BOOL has none
+    return math.prod(entry.get_shape()) * (int(bits[0]) // 8 if bits else 1)
 
 
 def _tensor(file: Any, path: Path, name: str) -> NDArray[Any]:
@@ -49,19 +65,29 @@ def _bfloat16_tensor(path: Path, name: str) -> NDArray[np.float32]:
 
 
 @contextmanager
-def open_torch(path: Path) -> Iterator[Source]:
+def open_torch(path: Path, allowed: Expansion) -> Iterator[Source]:
     """A tensor, or the tensors in a dictionary."""
-    torch = need("torch", "torch", f"{path.suffix} files need")
-    content = torch.load(path, map_location="cpu", weights_only=True)
+    torch = need("torch", "torch", f"{path.suffix} files need", OLDEST_SAFE_TORCH)
+    if zipfile.is_zipfile(path):  # all of it is read, and torch would expand what is compressed
+        with zipfile.ZipFile(path) as archive:
+            allowed.check(sum(info.file_size for info in archive.infolist()))
+    with warnings.catch_warnings():  # torch's, about what it will refuse
+        warnings.simplefilter("ignore")
+        content = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(content, torch.Tensor):
         content = {NAMELESS: content}
     if not isinstance(content, Mapping):
         kind = type(content).__name__
         raise FileError(f"{path} must hold a tensor or a dictionary of tensors, got a {kind}")
     tensors = {str(name): value for name, value in content.items() if torch.is_tensor(value)}
-    yield Source(
-        path, list(tensors), lambda wanted: [to_numpy(tensors[name]) for (name,) in wanted]
-    )
+
+    def fetch(wanted: list[list[str]]) -> list[NDArray[Any]]:
+        chosen = [tensors[name] for (name,) in wanted]
+        # a few stored numbers can be a tensor of any size, by strides of 0
+        allowed.check(sum(tensor.nbytes for tensor in chosen))
+        return [to_numpy(tensor) for tensor in chosen]
+
+    yield Source(path, list(tensors), fetch)
 
 
 def write_safetensors(file: IO[bytes], arrays: Arrays) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from calibrant._arrays import as_labels, as_numpy, to_numpy
-from calibrant._files import replacing
+from calibrant._files import FilePath, replacing
 from calibrant._types import Labels
-from calibrant.scorefiles._formats import FilePath, format_of
+from calibrant.scorefiles._formats import format_of
 from calibrant.scorefiles._numpy_files import write_npy
 
 
@@ -20,7 +20,8 @@ def write_probs(path: FilePath, probs: Any, labels: Any = None, *, temperature: 
     Parameters
     ----------
     path : path-like
-        The file; the end of its name chooses the format.
+        The file; the end of its name chooses the format. A file that is there is replaced and
+        keeps its mode and owner; a link stays, and what it points to is written.
     probs : array of shape (n_rows, n_classes)
         The probabilities, written as ``probs``.
     labels : array of shape (n_rows,), optional
@@ -35,6 +36,9 @@ def write_probs(path: FilePath, probs: Any, labels: Any = None, *, temperature: 
         can, or the labels are refused.
     FileNotFoundError
         Where the folder is not there.
+    OSError
+        Where the file cannot be written, or a folder, a device, a FIFO or a socket is in its place;
+        the error has the file's name.
     ImportError
         Where the format needs a package that is not installed.
 
@@ -47,14 +51,12 @@ def write_probs(path: FilePath, probs: Any, labels: Any = None, *, temperature: 
     probs_0,probs_1,labels
     0.75,0.25,0
     """
-    path = Path(path)
-    check_can_write(path)
+    write = format_of(Path(path)).write
     arrays = {"probs": np.ascontiguousarray(to_numpy(probs))}
     if labels is not None:
         arrays["labels"] = _as_given(labels, *arrays["probs"].shape)
     if temperature is not None:
         arrays["temperature"] = np.ascontiguousarray(to_numpy(temperature))
-    write = format_of(path).write
     if write is write_npy and len(arrays) > 1:
         raise ValueError(f"a .npy file holds one array, got {' and '.join(arrays)} for {path}")
     with replacing(path) as file:
@@ -67,53 +69,3 @@ def _as_given(labels: Any, rows: int, classes: int) -> Labels:
     if array.dtype.kind in "iu" and array.shape == (rows,):
         return array.astype(np.int64)
     return as_labels(labels, rows, classes)
-
-
-def check_can_write(path: FilePath) -> None:
-    """Refuse files that ``write_probs`` could not write, before the work is done.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Raises
-    ------
-    ValueError
-        Where no format has that end of a name.
-    FileNotFoundError
-        Where its folder is not there.
-
-    Examples
-    --------
-    >>> check_can_write("probs.csv")
-    >>> check_can_write("nowhere/probs.csv")
-    Traceback (most recent call last):
-    FileNotFoundError: there is no folder nowhere to write probs.csv to
-    """
-    format_of(Path(path))
-    check_folder(path)
-
-
-def check_folder(path: FilePath) -> None:
-    """Refuse files whose folder is not there.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Raises
-    ------
-    FileNotFoundError
-        Where its folder is not there.
-
-    Examples
-    --------
-    >>> check_folder("nowhere/ts.cal")
-    Traceback (most recent call last):
-    FileNotFoundError: there is no folder nowhere to write ts.cal to
-    """
-    folder = Path(path).parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder} to write {Path(path).name} to")

@@ -10,10 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from calibrant._arrays import class_axis_of
 from calibrant._curves import Curves
 from calibrant._fused import Output, fused_by_tensors, plan_of
+from calibrant._mistakes import warn_if_probabilities
 from calibrant._parts import map_fields
-from calibrant._rows import log_odds
+from calibrant._rows import ordered_log_odds
 from calibrant._types import InputKind
 from calibrant.formulas import Confidence, Formula, TemperatureFormula, confidence_of
 from calibrant.torch._ops import BufferName, ModuleCurves, TorchOps, buffer_name
@@ -38,6 +40,10 @@ class CalibratorModule(nn.Module):
         What the scores are.
     method : str
         The name of the calibrator's class, for printing.
+    n_classes : int, optional
+        The number of classes that it takes; None is any number that the formula takes.
+    class_axis : int, optional
+        The dimension of the classes; None is the last one.
 
     Examples
     --------
@@ -48,11 +54,19 @@ class CalibratorModule(nn.Module):
     array([[0.731, 0.269]], dtype=float32)
     """
 
-    def __init__(self, formula: Formula, kind: InputKind, method: str) -> None:
+    def __init__(
+        self,
+        formula: Formula,
+        kind: InputKind,
+        method: str,
+        n_classes: int | None = None,
+        class_axis: int | None = None,
+    ) -> None:
         super().__init__()
-        self.method, self.input = method, kind
-        self._fewest, self._classes = formula.fewest_classes, formula.n_classes
-        self._keeps_arg_max = formula.keeps_arg_max
+        self.method, self.input, self.class_axis = method, kind, class_axis
+        self.n_classes = formula.n_classes if n_classes is None else n_classes
+        self._fewest, self._keeps_arg_max = formula.fewest_classes, formula.keeps_arg_max
+        self._unseen = kind == "logits"  # what kind of scores come has not been looked at
         self._plan = plan_of(formula)
         self._formula = cast("Formula", map_fields(formula, self._kept))
 
@@ -62,24 +76,28 @@ class CalibratorModule(nn.Module):
         Parameters
         ----------
         scores : Tensor of shape (.., classes)
-            What the calibrator was fitted on: logits or probabilities.
+            What the calibrator was fitted on: logits or probabilities. With ``class_axis`` the
+            classes are that dimension.
 
         Returns
         -------
-        Tensor of shape (.., classes)
+        Tensor of the same shape
             The probabilities, in float32 or float64.
 
         Raises
         ------
         ValueError
-            Where the number of classes is not that of the fit.
+            Where the number of classes is not that of the fit, or another dimension than the last
+            one of an image may be the classes.
         """
+        scores, axis = self._classes_last(scores)
         kernel = self._by_kernel(scores, "probabilities")
         if kernel is not None:
-            return kernel[0]
+            return _moved(kernel[0], -1, axis)
         with _full_precision(scores):
             logits = self._logits(scores)
-            return cast("Tensor", self._formula.probabilities(logits, self._ops))
+            probs = cast("Tensor", self._formula.probabilities(logits, self._ops))
+            return _moved(probs, -1, axis)
 
     def log_proba(self, scores: Tensor) -> Tensor:
         """Compute the logarithms of the calibrated probabilities.
@@ -87,20 +105,23 @@ class CalibratorModule(nn.Module):
         Parameters
         ----------
         scores : Tensor of shape (.., classes)
-            What the calibrator was fitted on: logits or probabilities.
+            What the calibrator was fitted on: logits or probabilities. With ``class_axis`` the
+            classes are that dimension.
 
         Returns
         -------
-        Tensor of shape (.., classes)
+        Tensor of the same shape
             The logarithms in float32 or float64, finite where a probability is too small for its
             own float.
         """
+        scores, axis = self._classes_last(scores)
         kernel = self._by_kernel(scores, "log_probabilities")
         if kernel is not None:
-            return kernel[0]
+            return _moved(kernel[0], -1, axis)
         with _full_precision(scores):
             logits = self._logits(scores)
-            return cast("Tensor", self._formula.log_probabilities(logits, self._ops))
+            logs = cast("Tensor", self._formula.log_probabilities(logits, self._ops))
+            return _moved(logs, -1, axis)
 
     def confidence(self, scores: Tensor) -> Confidence:
         """Compute the predicted class of each row and its probability alone.
@@ -108,7 +129,8 @@ class CalibratorModule(nn.Module):
         Parameters
         ----------
         scores : Tensor of shape (.., classes)
-            What the calibrator was fitted on: logits or probabilities.
+            What the calibrator was fitted on: logits or probabilities. With ``class_axis`` the
+            classes are that dimension.
 
         Returns
         -------
@@ -119,6 +141,7 @@ class CalibratorModule(nn.Module):
         temperature : Tensor of shape (..), or None
             The row's temperature, where the method has one.
         """
+        scores, _ = self._classes_last(scores)
         kernel = self._by_kernel(scores, "confidence")
         if kernel is not None:
             label, probability, temperature = kernel
@@ -132,7 +155,6 @@ class CalibratorModule(nn.Module):
         """The result of one fused kernel, where there is one for this method and this tensor."""
         if self._plan is None or self.input != "logits" or torch.compiler.is_compiling():
             return None
-        self._check_classes(scores.shape[-1])
         return fused_by_tensors(self._plan, self._ops.fitted, scores, output)
 
     @property
@@ -148,23 +170,43 @@ class CalibratorModule(nn.Module):
         str
             The method and what it takes.
         """
-        return f"{self.method}, input={self.input!r}"
+        place = "" if self.class_axis is None else f", class_axis={self.class_axis}"
+        return f"{self.method}, input={self.input!r}{place}"
+
+    def _classes_last(self, scores: Tensor) -> tuple[Tensor, int]:
+        """The scores with the classes last, and where they have been."""
+        axis = class_axis_of(scores.shape, self.n_classes, self.class_axis)
+        if scores.shape[axis] < self._fewest:
+            raise ValueError(
+                f"the calibrator reads the top {self._fewest} logits, got {scores.shape[axis]} "
+                "classes"
+            )
+        return _moved(scores, axis, -1), axis
 
     def _logits(self, scores: Tensor) -> Tensor:
-        self._check_classes(scores.shape[-1])
+        """The logits of scores with the classes last."""
+        if self._unseen and not torch.compiler.is_compiling():
+            self._look_at(scores)
         if not scores.dtype.is_floating_point:
             scores = scores.double()
         elif scores.dtype not in (torch.float32, torch.float64):
             scores = scores.float()
-        return cast("Tensor", log_odds(scores, self._ops)) if self.input == "probs" else scores
+        if self.input == "probs":
+            scores = cast("Tensor", ordered_log_odds(scores, self._ops))
+        return scores
 
-    def _check_classes(self, classes: int) -> None:
-        if classes < self._fewest:
-            raise ValueError(
-                f"the calibrator reads the top {self._fewest} logits, got {classes} classes"
-            )
-        if self._classes is not None and classes != self._classes:
-            raise ValueError(f"fitted with {self._classes} classes, got {classes}")
+    def _look_at(self, scores: Tensor) -> None:
+        """Warn of probabilities, once, where their values can be read without waiting."""
+        tracing = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        if tracing or scores.device.type != "cpu" or not scores.numel():
+            return
+        self._unseen = False
+        rows = scores.detach()
+        rows = rows[None] if rows.ndim == 1 else rows[(0,) * (rows.ndim - 2)]
+        try:
+            warn_if_probabilities(rows.numpy(), fitted=True)
+        except (RuntimeError, TypeError):  # inside a transform such as vmap there are no values
+            return
 
     # --- the formula's numbers as buffers ---
 
@@ -212,6 +254,10 @@ class TemperatureModule(CalibratorModule):
         What the scores are.
     method : str
         The name of the calibrator's class, for printing.
+    n_classes : int, optional
+        The number of classes that it takes; None is any number that the formula takes.
+    class_axis : int, optional
+        The dimension of the classes; None is the last one.
     """
 
     def temperature(self, scores: Tensor) -> Tensor:
@@ -220,13 +266,15 @@ class TemperatureModule(CalibratorModule):
         Parameters
         ----------
         scores : Tensor of shape (.., classes)
-            What the calibrator was fitted on: logits or probabilities.
+            What the calibrator was fitted on: logits or probabilities. With ``class_axis`` the
+            classes are that dimension.
 
         Returns
         -------
         Tensor
-            One temperature per row: the shape of the scores without their last dimension.
+            One temperature per row: the shape of the scores without the classes.
         """
+        scores, _ = self._classes_last(scores)
         kernel = self._by_kernel(scores, "confidence")
         if kernel is not None:
             return kernel[2]
@@ -234,6 +282,10 @@ class TemperatureModule(CalibratorModule):
             logits = self._logits(scores)
             formula = cast("TemperatureFormula", self._formula)
             return cast("Tensor", formula.row_temperatures(logits, self._ops))
+
+
+def _moved(values: Tensor, axis: int, to: int) -> Tensor:
+    return values if axis == to else values.movedim(axis, to)
 
 
 def _full_precision(scores: Tensor) -> torch.autocast:

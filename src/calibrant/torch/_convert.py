@@ -7,25 +7,30 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from calibrant._errors import warn
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
 from calibrant.formulas import TemperatureFormula
 from calibrant.torch._base import CalibratorModule, TemperatureModule
 
 
-def to_module(calibrator: Calibrator) -> CalibratorModule:
+def to_module(calibrator: Calibrator, class_axis: int | None = None) -> CalibratorModule:
     """Turn a fitted calibrator into a PyTorch module.
 
     Parameters
     ----------
     calibrator : Calibrator
         A fitted calibrator of any method.
+    class_axis : int, optional
+        The dimension of the classes: 1 for the scores (batch, classes, height, width) of a
+        segmentation model. None is the last one.
 
     Returns
     -------
     CalibratorModule
         Scores (.., classes) in, probabilities of the same shape out. ``log_proba`` gives the
         logarithms and, where the method has one, ``temperature`` the temperature of each row.
+        The number of classes must be that of the fit.
 
     Raises
     ------
@@ -41,11 +46,13 @@ def to_module(calibrator: Calibrator) -> CalibratorModule:
     >>> module = to_module(ts)
     >>> round(module.temperature(torch.zeros(1, 2)).item(), 2)
     12.37
+    >>> to_module(ts, class_axis=1)(torch.zeros(1, 2, 16, 16)).shape
+    torch.Size([1, 2, 16, 16])
     """
     check_is_calibrator(calibrator)
-    formula = calibrator.formula_
+    formula, name = calibrator.formula_, type(calibrator).__name__
     kind = TemperatureModule if isinstance(formula, TemperatureFormula) else CalibratorModule
-    return kind(formula, calibrator.input_, type(calibrator).__name__)
+    return kind(formula, calibrator.input_, name, calibrator.n_classes_, class_axis)
 
 
 class CalibratedModule(nn.Module):
@@ -66,6 +73,11 @@ class CalibratedModule(nn.Module):
     TypeError
         Where ``calibrator`` is neither.
 
+    Warns
+    -----
+    CalibrationWarning
+        Where the calibrator reads logits and the model is a sequence that ends in a softmax.
+
     Examples
     --------
     >>> import calibrant, torch
@@ -85,6 +97,11 @@ class CalibratedModule(nn.Module):
         self.model = model
         if not isinstance(calibrator, CalibratorModule):
             calibrator = to_module(calibrator)
+        if calibrator.input == "logits" and logits is None and _ends_in_softmax(model):
+            warn(
+                "the calibrator reads logits, but the model ends in a softmax: leave that out, as "
+                'in model[:-1], or fit with input="probs"'
+            )
         self.calibrator = calibrator
         self.logits = logits_of if logits is None else logits
 
@@ -104,6 +121,13 @@ class CalibratedModule(nn.Module):
             The probabilities.
         """
         return self.calibrator(self.logits(self.model(*args, **kwargs)))
+
+
+def _ends_in_softmax(model: nn.Module) -> bool:
+    """Whether that is plain to see: a sequence tells what comes last."""
+    while isinstance(model, nn.Sequential) and len(model):
+        model = model[-1]
+    return isinstance(model, nn.Softmax | nn.Softmax2d)
 
 
 def logits_of(output: Any) -> Tensor:

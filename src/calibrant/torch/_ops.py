@@ -25,6 +25,7 @@ class ModuleCurves:
 
     def __init__(self, name: str, padded: PaddedCurves) -> None:
         self.name, self.count, self.inclusive = name, len(padded.edges), padded.inclusive
+        self.cubic = padded.cubic
 
 
 class TorchOps:
@@ -144,7 +145,11 @@ class TorchOps:
         if not curves.inclusive:
             return value
         run = x - self._at(f"{curves.name}.anchor", place)
-        return value + self._at(f"{curves.name}.slope", place) * run
+        slope = self._at(f"{curves.name}.slope", place)
+        if curves.cubic:
+            cube = self._at(f"{curves.name}.cube", place)
+            slope = slope + (self._at(f"{curves.name}.square", place) + cube * run) * run
+        return value + slope * run
 
     def _place(self, x: Tensor, edges: Tensor, curves: ModuleCurves) -> Tensor:
         """Each class' values in its own row of edges, as places of the flattened tables."""

@@ -334,6 +334,52 @@ def test_weights_move_the_fit_to_the_rows_they_favour(method):
     )
 
 
+# --- the automatic penalties of vector scaling ---
+
+
+def _full_pulls(model, logits):
+    """The automatic penalties as they are before left-out rows ease them."""
+    rows, classes = logits.shape
+    square = np.mean(np.square(logits / model.temperature_))
+    return 2.0 * square * classes / rows, 3.0 * classes / rows
+
+
+def _ease(model, logits):
+    slope, intercept = _full_pulls(model, logits)
+    penalty = model.fit_info_.details["penalty"]
+    assert penalty["slope"] / slope == pytest.approx(penalty["intercept"] / intercept)
+    return penalty["slope"] / slope
+
+
+def test_penalties_ease_where_the_classes_differ():
+    logits, labels = _some_logits(4000, 6)
+    fit, judge = slice(0, 2000), slice(2000, None)
+    auto = VectorScaling().fit(logits[fit], labels[fit])
+    assert _ease(auto, logits[fit]) < 0.5
+    assert len(auto.fit_info_.details["tried"]) > 2
+    slope, intercept = (6 * pull for pull in _full_pulls(auto, logits[fit]))
+    full = VectorScaling(slope, intercept).fit(logits[fit], labels[fit])
+    free = VectorScaling(0.0, 0.0).fit(logits[fit], labels[fit])
+    losses = [_mean_nll(model, logits[judge], labels[judge]) for model in (auto, full, free)]
+    assert losses[0] < losses[1]
+    assert losses[0] < losses[2] + 1e-3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_penalties_stay_where_there_is_nothing_to_find(seed):
+    rng = np.random.default_rng(seed)
+    logits = 2.0 * rng.normal(size=(300, 6))
+    labels = (0.7 * logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    assert _ease(VectorScaling().fit(logits, labels), logits) == pytest.approx(1.0)
+
+
+def test_only_automatic_penalties_ease():
+    logits, labels = _some_logits(2000, 6)
+    penalty = VectorScaling(slope_penalty=0.6).fit(logits, labels).fit_info_.details["penalty"]
+    assert penalty["slope"] == pytest.approx(0.1)
+    assert "tried" not in VectorScaling(0.1, 0.1).fit(logits, labels).fit_info_.details
+
+
 # --- inputs of every kind ---
 
 

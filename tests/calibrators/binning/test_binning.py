@@ -221,6 +221,7 @@ def test_the_unit_of_weights_does_not_matter(method):
     assert np.allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:class .* has the mean probability")
 @given(
     arrays(
         np.float32,

@@ -31,7 +31,7 @@ from calibrant.calibrators import (
     MultiClassIsotonic,
     TemperatureScaling,
 )
-from calibrant.calibrators.isotonic._regression import isotonic_steps
+from calibrant.calibrators.isotonic._regression import flat_line, isotonic_blocks
 from row_functions import softmax
 
 METHODS = [IsotonicOneVsAll, IsotonicOneVsAllTS, MultiClassIsotonic]
@@ -150,7 +150,7 @@ def test_steps_are_those_of_scikit_learn(data):
     score = data.draw(arrays(np.float64, size, elements=st.sampled_from(np.linspace(0, 1, 12))))
     hit = data.draw(arrays(np.bool_, size))
     weight = data.draw(arrays(np.float64, size, elements=st.sampled_from([0.5, 1.0, 2.0, 3.0])))
-    x, y = isotonic_steps(score, weight, score[hit], weight[hit])
+    x, y = flat_line(isotonic_blocks(score, weight, score[hit], weight[hit]))
     reference = IsotonicRegression(out_of_bounds="clip").fit(score, hit, sample_weight=weight)
     grid = np.linspace(-0.1, 1.1, 101)
     assert np.allclose(np.interp(grid, x, y), reference.predict(grid), atol=1e-12)
@@ -162,14 +162,14 @@ def test_steps_of_many_scores_are_those_of_scikit_learn():
     rng = np.random.default_rng(0)
     score = rng.random(20_000) ** 8  # from 1e-34 to 1
     hit = rng.random(20_000) < score
-    x, y = isotonic_steps(score, None, score[hit], None)
+    x, y = flat_line(isotonic_blocks(score, None, score[hit], None))
     reference = IsotonicRegression(out_of_bounds="clip").fit(score, hit)
     assert np.allclose(np.interp(score, x, y), reference.predict(score), atol=1e-12)
 
 
 def test_scores_closer_than_the_resolution_are_one():
     score = np.array([0.3, 0.3 + 5e-16, 0.7])
-    x, y = isotonic_steps(score, None, score[:1], None)
+    x, y = flat_line(isotonic_blocks(score, None, score[:1], None))
     assert np.array_equal(x, [0.3, 0.7])
     assert np.allclose(y, 1.0 / 3.0)
 

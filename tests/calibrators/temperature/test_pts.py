@@ -302,7 +302,7 @@ DATA_SETS = {
 @pytest.mark.parametrize("method", [PTS, LinearPTS])
 @pytest.mark.parametrize("data", DATA_SETS)
 def test_never_worse_than_temperature_scaling(data, method):
-    """In the loss that is fitted, on the fitting data.
+    """In the loss that is fitted, on the fitting data, with the prior that holds both.
 
     The one exception: with few rows, T = 1 is taken where it is best on rows left out.
     """
@@ -311,7 +311,7 @@ def test_never_worse_than_temperature_scaling(data, method):
         for seed in range(2):
             logits, labels = DATA_SETS[data](seed)
             pts = method(loss=loss, random_state=seed, members=2).fit(logits, labels)
-            ts = TS(loss=loss).fit(logits, labels)
+            ts = TS(loss=loss, prior_rows="auto").fit(logits, labels)
             by = loss_of(pts, logits, labels, loss) - loss_of(ts, logits, labels, loss)
             identity = pts.fit_info_.details["choice"] == "identity"
             assert not (identity and len(logits) > IDENTITY_ROWS)
@@ -403,6 +403,7 @@ def test_the_global_random_state_is_left_alone():
 
 @pytest.mark.parametrize("hidden", [(), (3,), (4, 3, 2)])
 @pytest.mark.parametrize("recipe", ["auto", "paper"])
+@pytest.mark.filterwarnings("ignore:class . has the mean probability")
 def test_any_depth(recipe, hidden):
     pts = PTS(recipe=recipe, hidden=hidden, steps=10, members=2).fit(*uneven_data(200, 6))
     assert len(pts.weights_) == 2 * len(hidden) + 2
@@ -428,7 +429,7 @@ def test_clip_logits_takes_lists_and_clips_while_fitting(recipe):
 
 ADVERSARIAL = arrays(
     np.float64,
-    st.tuples(st.integers(1, 4), st.integers(4, 7)),
+    st.tuples(st.integers(1, 4), st.just(6)),
     elements=st.one_of(
         st.floats(-30.0, 30.0),
         st.sampled_from([0.0, 1.0, 1.0 + 1e-15, 100.0, 101.0, 1e4, -1e4, 1e20, -1e20, -np.inf]),
@@ -462,6 +463,7 @@ def assert_laws_of_prediction(pts: PTS, logits: np.ndarray) -> None:
     np.testing.assert_allclose(np.exp(logs), probs, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:.*looks like probabilities")
 @given(
     logits=ADVERSARIAL,
     seed=st.integers(0, 50),
@@ -474,11 +476,13 @@ def test_laws_of_prediction_of_the_published_network(logits, seed, size, single)
     assert_laws_of_prediction(pts, logits.astype(np.float32) if single else logits)
 
 
+@pytest.mark.filterwarnings("ignore:.*looks like probabilities")
 @given(logits=ADVERSARIAL, single=st.booleans())
 def test_laws_of_prediction_of_the_default_recipe(fitted_auto, logits, single):
     assert_laws_of_prediction(fitted_auto, logits.astype(np.float32) if single else logits)
 
 
+@pytest.mark.filterwarnings("ignore:.*looks like probabilities")
 @given(logits=ADVERSARIAL)
 def test_temperatures_stay_within_reach_of_temperature_scaling(fitted_auto, logits):
     """However far a row lies from what was fitted on."""

@@ -139,6 +139,8 @@ def test_real_logits_improve_on_held_out_rows(fashion):
     assert after < before - 0.01
 
 
+@pytest.mark.filterwarnings("ignore:the labels look unrelated")  # all rows favour the same class
+@pytest.mark.filterwarnings("ignore:class . has the mean probability")
 @pytest.mark.parametrize("share", [0.3, 0.7])
 def test_several_minima_of_the_brier_score(share):
     """Timid rows that are mostly right and bold ones that are often wrong: two valleys in T."""
@@ -278,8 +280,9 @@ def test_prediction_by_tiles_is_prediction_row_by_row(monkeypatch):
 
 
 def test_estimator_rules():
-    ts = TS(loss="brier", bounds=(0.1, 9.0), input="probs")
-    assert ts.get_params() == {"loss": "brier", "bounds": (0.1, 9.0), "input": "probs"}
+    given = {"loss": "brier", "bounds": (0.1, 9.0), "prior_rows": 2.0, "input": "probs"}
+    ts = TS(**given)
+    assert ts.get_params() == given
     assert clone(ts).get_params() == ts.get_params()
     assert calibrant.calibrator("TS", loss="brier").loss == "brier"
     fitted = TS()
@@ -356,3 +359,14 @@ def test_slopes_alone_are_those_of_the_rows(classes, loss):
     log_b, index = rng.uniform(-9.0, 6.0, 50), rng.permutation(50)
     expected = problem.rows(log_b, index).slope
     np.testing.assert_allclose(problem.slopes(log_b, index), expected, rtol=1e-9, atol=1e-10)
+
+
+def test_a_prior_holds_what_rows_cannot_tell_and_lets_scales_be():
+    logits = np.array([[3.0, 0.0], [2.0, 0.0], [4.0, 0.0]] * 10)
+    labels = np.zeros(30, int)
+    with pytest.warns(CalibrationWarning, match="none of the 30 rows is misclassified"):
+        held = TS(prior_rows="auto").fit(logits, labels)
+    assert 0.3 < held.temperature_ < 1.0
+    logits, labels = sampled(300, 5, 2.0)
+    plain, far = TS().fit(logits, labels), TS(prior_rows="auto").fit(500.0 * logits, labels)
+    assert far.temperature_ == pytest.approx(500.0 * plain.temperature_, rel=0.1)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC
-from typing import cast, final
+from typing import ClassVar, cast, final
 
 from calibrant._types import Floats, Progress
 from calibrant.calibrators._base import LogitCalibrator
 from calibrant.formulas import AffineMap
+
+MATRICES = 42  # float64 ones that a fit holds at once: L-BFGS keeps 25, the loss the others
+NO_MATRIX = "vector, svs, ts, ets and pts need no matrix of classes by classes"
 
 
 class AffineCalibrator(LogitCalibrator, ABC):
     """softmax(u W + b) or softmax(v * u + b) of features u of the logits."""
 
     _gives = AffineMap
+    #: Whether the slopes are a matrix, or one number per class.
+    _full: ClassVar[bool] = False
 
     max_iter: int
     progress: Progress
@@ -32,6 +37,11 @@ class AffineCalibrator(LogitCalibrator, ABC):
     def temperature_(self) -> float:
         """The temperature from which the fit started."""
         return float(self.fit_info_.details["start_temperature"])
+
+    @final
+    def _memory_needed(self, rows: int, classes: int) -> int:
+        matrices = MATRICES * 8 * classes * classes if self._full else 0
+        return super()._memory_needed(rows, classes) + matrices
 
     @final
     def _will_keep_arg_max(self) -> bool:

@@ -43,10 +43,17 @@ class AffineMethod:
 
 
 def fit_affine_map(
-    data: LabelledLogits, method: AffineMethod, *, max_iter: int, title: str, progress: Progress
+    data: LabelledLogits,
+    method: AffineMethod,
+    *,
+    max_iter: int,
+    title: str,
+    progress: Progress,
+    start: Start | None = None,
 ) -> Fitted:
     """Temperature scaling, and from there the slopes and intercepts of least penalised NLL."""
-    start = scaling_start(data.logits, data.labels, data.weight)
+    if start is None:
+        start = scaling_start(data.logits, data.labels, data.weight)
     rows = effective_rows(data.weight)
     read, unit = method.features(start, rows), method.unit(start)
     masked = np.isneginf(data.logits)
@@ -102,15 +109,20 @@ def _penalised(method: AffineMethod) -> tuple[str, ...]:
 
 
 def diagonal_penalty(
-    features: NDArray[Any], weight: Floats, slope: Strength, intercept: Strength
+    features: NDArray[Any],
+    weight: Floats,
+    slope: Strength,
+    intercept: Strength,
+    ease: float = 1.0,
 ) -> Penalty:
-    """Given strengths multiply means of squares; "auto" is measured, see the docs."""
+    """Given strengths multiply means of squares; "auto" is measured, see the docs, times ease."""
     classes = features.shape[1]
-    automatic = INTERCEPT_PULL * classes / effective_rows(weight)
+    slopes = ease * slope_pull(features, weight, classes)
+    intercepts = ease * INTERCEPT_PULL * classes / effective_rows(weight)
     return Penalty(
-        slope=slope_pull(features, weight, classes) if slope == "auto" else float(slope) / classes,
+        slope=slopes if slope == "auto" else float(slope) / classes,
         off_diagonal=0.0,
-        intercept=automatic if intercept == "auto" else float(intercept) / classes,
+        intercept=intercepts if intercept == "auto" else float(intercept) / classes,
     )
 
 

@@ -268,8 +268,7 @@ def _fisher_squares(loss: AffineLoss) -> float:
     (x_i . x_j) (r_i . r_j); the diagonal's part goes off. Pairs of chosen rows suffice.
     """
     data, classes = loss.data, loss.classes
-    present = np.flatnonzero(data.share)
-    chosen = present[:: max(1, len(present) // EVIDENCE_ROWS)]
+    chosen = _chosen_copies(data)
     if len(chosen) < 2:
         return 0.0
     sample = AffineData(
@@ -277,7 +276,7 @@ def _fisher_squares(loss: AffineLoss) -> float:
         data.inputs[chosen],
         None if data.finite is None else data.finite[chosen],
         data.labels[chosen],
-        data.share[chosen],
+        data.copy_share[chosen],
         data.copy_share[chosen],
     )
     tiles = AffineLoss(sample, loss.full).tiles(np.zeros(loss.size))
@@ -286,9 +285,17 @@ def _fisher_squares(loss: AffineLoss) -> float:
     both = inputs * residual
     products = (inputs @ inputs.T) * (residual @ residual.T) - both @ both.T
     squares = np.square(products, dtype=np.float64)
-    itself = float((share * sample.copy_share) @ np.diag(squares))  # no copy pairs with itself
-    pairs = float(share.sum() ** 2 - share @ sample.copy_share)
-    return max(float(share @ squares @ share) - itself, 0.0) / pairs if pairs > 0.0 else 0.0
+    np.fill_diagonal(squares, 0.0)  # no copy pairs with itself
+    pairs = float(share.sum() ** 2 - share @ share)
+    return float(share @ squares @ share) / pairs if pairs > 0.0 else 0.0
+
+
+def _chosen_copies(data: AffineData) -> NDArray[np.intp]:
+    """The rows of evenly spaced copies, as they were if whole weights were written out as rows."""
+    present = np.flatnonzero(data.share)
+    ends = np.cumsum(np.rint(data.share[present] / data.copy_share[present]))
+    step = max(1.0, ends[-1] // EVIDENCE_ROWS)
+    return present[np.searchsorted(ends, np.arange(0.0, ends[-1], step), side="right")]
 
 
 def _shares(weight: Floats) -> tuple[Floats, Floats]:

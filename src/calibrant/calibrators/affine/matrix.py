@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LabelledLogits
 from calibrant.calibrators._parameters import check_counts, check_strength
-from calibrant.calibrators.affine._base import AffineCalibrator
+from calibrant.calibrators.affine._base import NO_MATRIX, AffineCalibrator
 from calibrant.calibrators.affine._fit import (
     AffineMethod,
     Strength,
@@ -25,6 +25,9 @@ from calibrant.formulas import Features, LogProbabilities, PlainLogits
 
 class FullMatrixCalibrator(AffineCalibrator, ABC):
     """A full matrix with the penalties of its parts: what matrix and Dirichlet scaling share."""
+
+    _full = True
+    _memory_remedy = NO_MATRIX
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
             features=lambda start, rows: self._features(),
             unit=lambda start: 1.0 / start.temperature,
             penalty=self._penalty,
-            full=True,
+            full=self._full,
             centred=self.off_diagonal_penalty == "auto",  # a given one is ODIR to the letter
         )
         return fit_affine_map(
@@ -93,7 +96,7 @@ class MatrixScaling(FullMatrixCalibrator):
     ----------
     slope_penalty : float or "auto", default "auto"
         What multiplies the mean of the squares of the diagonal of T W - I; 0 frees it. "auto"
-        is as in ``VectorScaling``.
+        is 2 C^2 / n times the mean square of the scaled features (C classes, n rows).
     off_diagonal_penalty : float or "auto", default "auto"
         The same for the other entries (with ``intercept_penalty`` this is ODIR of Kull et al.
         2019). "auto" is estimated from the data: where they show nothing but noise, the map stays
@@ -147,7 +150,7 @@ class DirichletCalibration(FullMatrixCalibrator):
     ----------
     slope_penalty : float or "auto", default "auto"
         What multiplies the mean of the squares of the diagonal of T W - I; 0 frees it. "auto"
-        is as in ``VectorScaling``.
+        is 2 C^2 / n times the mean square of the scaled features (C classes, n rows).
     off_diagonal_penalty : float or "auto", default "auto"
         The same for the other entries. "auto" is estimated from the data, see ``MatrixScaling``.
     intercept_penalty : float or "auto", default "auto"

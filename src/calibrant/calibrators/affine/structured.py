@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from typing import Any, cast, final
 
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from calibrant._weights import effective_rows
 from calibrant.calibrators._base import Fitted, LabelledLogits
 from calibrant.calibrators._best_temperature import Start
 from calibrant.calibrators._parameters import check_counts
-from calibrant.calibrators.affine._base import AffineCalibrator
+from calibrant.calibrators.affine._base import NO_MATRIX, AffineCalibrator
 from calibrant.calibrators.affine._fit import AffineMethod, fit_affine_map
 from calibrant.calibrators.affine._loss import Penalty
 from calibrant.formulas import AffineMap, Features, SmoothedLogProbabilities
@@ -30,11 +30,6 @@ class StructuredCalibrator(AffineCalibrator, ABC):
         self.max_iter = max_iter
         self.progress = progress
         self.input = input
-
-    @property
-    @abstractmethod
-    def _full(self) -> bool:
-        """Whether the slopes are a matrix, or one number per class."""
 
     @property
     def smoothing_(self) -> float:
@@ -114,10 +109,6 @@ class StructuredVectorScaling(StructuredCalibrator):
     (10,)
     """
 
-    @property
-    def _full(self) -> bool:
-        return False
-
 
 class StructuredMatrixScaling(StructuredCalibrator):
     """Matrix scaling of smoothed log-probabilities. Does not preserve accuracy.
@@ -164,6 +155,5 @@ class StructuredMatrixScaling(StructuredCalibrator):
     (10, 10)
     """
 
-    @property
-    def _full(self) -> bool:
-        return True
+    _full = True
+    _memory_remedy = NO_MATRIX

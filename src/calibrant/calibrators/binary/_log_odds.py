@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._parts import LARGEST
 from calibrant._types import Floats
-from calibrant._weights import as_counts
+from calibrant._weights import as_counts, weighted_mean
 from calibrant.calibrators._base import LabelledLogits
+
+SMALLEST = 1e-25  # smaller scores are 0: their slopes would leave the range of floats
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,13 @@ class LogOdds:
     def of(cls, data: LabelledLogits) -> LogOdds:
         """Those of the rows with two finite logits: a masked class says nothing."""
         used = np.isfinite(data.logits).all(axis=1)
-        score = data.logits[used, 1] - data.logits[used, 0]
+        bounded = np.clip(data.logits[used], -LARGEST, LARGEST)  # as the formulas do
+        score = bounded[:, 1] - bounded[:, 0]
+        score = np.where(np.abs(score) < SMALLEST, 0.0, score)
         weight = data.weight[used]
         return cls(score, data.labels[used] == 1, as_counts(weight) if len(weight) else weight)
 
     def mean_loss(self, score: Floats) -> float:
         """The mean NLL of log-odds for these rows."""
         losses = np.logaddexp(0.0, np.where(self.hit, -score, score))
-        return float(self.weight @ losses / self.weight.sum())
+        return weighted_mean(losses, self.weight)

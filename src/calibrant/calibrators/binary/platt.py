@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-import numpy as np
-
 from calibrant._fit_info import FitInfo
 from calibrant._types import InputKind
 from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
-from calibrant.calibrators._logistic import fit_logistic
+from calibrant.calibrators._logistic import fit_logistic, platts_targets
 from calibrant.calibrators.binary._log_odds import LogOdds
 from calibrant.formulas import LinearOdds
 
@@ -73,8 +71,7 @@ class PlattScaling(LogitCalibrator):
         rows = LogOdds.of(data)
         if len(rows.score) == 0:
             return LinearOdds(1.0, 0.0), FitInfo(True, "no rows without a masked class")
-        ones, zeros = float(rows.weight[rows.hit].sum()), float(rows.weight[~rows.hit].sum())
-        target = np.where(rows.hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
+        target = platts_targets(rows.hit, rows.weight)
         fit = fit_logistic([rows.score[None, :]], target[None, :], rows.weight)
         slope, intercept = (float(value) for value in fit.coefficients[0])
         converged = bool(fit.converged[0])

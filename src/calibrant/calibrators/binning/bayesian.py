@@ -20,6 +20,8 @@ from calibrant.formulas import ColumnMap, Steps
 SPREAD = 10.0  # models have between n^(1/3) / 10 and 10 n^(1/3) bins (the paper's C)
 RESOLUTION = 1e-3  # of the square root of a rate: finer than its error for any n below 250,000
 NEGLIGIBLE = 1e-4  # models with a smaller share of the best one's evidence are left out
+MOST_BINS = 2**18  # of all models together, unless there are more rows: memory follows the rows
+LARGEST_MODEL = MOST_BINS // 8
 
 
 class BayesianBinning(LogitCalibrator):
@@ -45,6 +47,10 @@ class BayesianBinning(LogitCalibrator):
     likelihood (the paper's BDeu score); the calibrated value is the mean of the models' posterior
     rates. Models with less than 1e-4 of the best one's evidence are left out. A class absent from
     the labels needs nothing special: its rates are small.
+
+    Whole weights that sum to more than about 400,000, on fewer rows than that, would make more
+    models than their rows can tell apart: numbers of bins are then spaced by equal ratios, so that
+    memory follows the rows and not the weights.
 
     References
     ----------
@@ -113,11 +119,21 @@ class _ModelSizes:
         root = np.cbrt(total)
         fewest = max(1, int(root / SPREAD))
         most = max(fewest, min(int(np.ceil(root * SPREAD)), round(total)))
-        sizes = np.arange(fewest, most + 1)
+        sizes = _spaced(fewest, most, max(MOST_BINS, len(weight)))
         ends = np.cumsum(sizes)
         cuts = [np.append(equal_mass_cuts(weight, int(size)), total) for size in sizes]
         bins = np.repeat(sizes, sizes).astype(np.float64)
         return cls(len(weight), ends - sizes, ends - 1, bins, np.concatenate(cuts))
+
+
+def _spaced(fewest: int, most: int, budget: int) -> NDArray[np.intp]:
+    """All numbers from ``fewest`` to ``most``, or as many of them as have a sum within budget."""
+    if (fewest + most) * (most - fewest + 1) <= 2 * budget:
+        return np.arange(fewest, most + 1)
+    fewest, most = min(fewest, LARGEST_MODEL - 1), min(most, LARGEST_MODEL)
+    # k numbers at equal ratios sum to about k (most - fewest) / log(most / fewest)
+    number = int(budget * np.log(most / fewest) / (most - fewest))
+    return np.unique(np.geomspace(fewest, most, number).round().astype(np.intp))
 
 
 def _fit_column(column: Column, sizes: _ModelSizes, strength: float) -> tuple[Floats, Floats]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ from calibrant._array_ops import NUMPY
 from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
 from calibrant._progress import reporter
-from calibrant._threads import available_cores
+from calibrant._threads import available_cores, mapping
 from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
 from calibrant.calibrators._logistic import fit_logistic
@@ -111,9 +110,9 @@ class PlattBinner(LogitCalibrator):
         fits: list[_ClassFit] = []
         with (
             reporter(f"fitting {type(self).__name__}", self.progress) as report,
-            ThreadPoolExecutor(available_cores()) as pool,
+            mapping(min(available_cores(), len(blocks))) as on_threads,
         ):
-            for done in pool.map(lambda block: _fit_block(columns, block, self.n_bins), blocks):
+            for done in on_threads(lambda block: _fit_block(columns, block, self.n_bins), blocks):
                 fits.extend(done)
                 report(len(fits), len(columns))
         return fits
@@ -155,7 +154,7 @@ def _fit_block(columns: ClassColumns, block: NDArray[np.intp], bins: int) -> lis
     fitted = np.flatnonzero(~kept)
     coefficients, converged = np.zeros((len(block), 2)), np.ones(len(block), bool)
     if fitted.size:
-        log_odds = _log_odds(columns.probs[block[fitted]])
+        log_odds = _log_odds(columns.scores[block[fitted]])
         rows = weight if len(weight) == 1 else weight[fitted]
         fits = fit_logistic([log_odds], hit[fitted], rows)
         coefficients[fitted], converged[fitted] = fits.coefficients, fits.converged

@@ -23,12 +23,15 @@ from scipy.sparse import csr_array
 from calibrant._arrays import row_tiles
 from calibrant._optimize import Minimum, lbfgs
 from calibrant._types import Floats, Report
-from calibrant._weights import shares
+from calibrant._weights import shares, weighted_quantiles
 from calibrant.calibrators import _network as network
+from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators.increasing._quadrature import Rule, growth, output_for
+from calibrant.formulas.increasing import FINEST
 
 STEP = 0.1  # of the grid, in units of the temperature
 FEWEST_CELLS, MOST_CELLS = 64, 1024
+NARROWEST = 1e-30  # range of logits, in units of T, whose cells have a size even in float32
 WIDEST = 600.0  # widest range of logits, in units of T, whose exponentials are numbers
 NEGLIGIBLE = 40.0  # so many T below all tops, a class without a label weighs nothing
 TINY = 1e-300
@@ -56,20 +59,22 @@ class Grid:
 
     def place(self, logits: Floats) -> tuple[NDArray[np.intp], Floats]:
         """The cell of each logit and how far it lies in it (0 to 1); the ends take the rest."""
-        position = np.clip((logits - self.low) / self.step, 0.0, self.cells)
+        inside = np.clip(logits, self.low, self.high)
+        position = np.minimum((inside - self.low) / self.step, self.cells)
         cell = np.minimum(position.astype(np.intp), self.cells - 1)
         return cell, position - cell
 
 
 def make_grid(logits: Floats, labels: NDArray[np.int64], temperature: float) -> Grid | None:
-    """Nodes over all logits that matter; None where they span nothing, or too much."""
+    """Nodes over all logits that matter; None where they span too little, or too much."""
     tops = logits.max(axis=1)
     true = logits[np.arange(len(labels)), labels]
     lowest = float(np.min(logits, where=np.isfinite(logits), initial=np.inf))
     low = max(lowest, min(float(tops.min()) - NEGLIGIBLE * temperature, float(true.min())))
     high = float(tops.max())
-    width = (high - low) / temperature
-    if not 0.0 < width <= WIDEST:
+    with np.errstate(over="ignore"):
+        width = (high - low) / temperature
+    if not NARROWEST <= width <= WIDEST or high - low <= FINEST * max(abs(low), abs(high)):
         return None
     cells = int(np.clip(np.ceil(width / STEP), FEWEST_CELLS, MOST_CELLS))
     return Grid(low, high, cells)
@@ -181,7 +186,8 @@ class DiagStart:
 
     centre: float
     spread: float
-    bends: Floats  # quantiles of the logits that matter, standardised
+    bends: Floats  # the logits that decide, standardised ..
+    bend_weight: Floats  # .. and their weights
     temperature: float
 
     def draw(self, sizes: Sequence[tuple[int, int]], rng: np.random.Generator) -> Floats:
@@ -190,21 +196,30 @@ class DiagStart:
         width = len(weights[1])
         sign = np.where(rng.permutation(width) % 2, 1.0, -1.0)
         weights[0][0] = sign * rng.uniform(0.5, 1.5, width)
-        places = np.quantile(self.bends, (rng.permutation(width) + 0.5) / width)
+        order = (rng.permutation(width) + 0.5) / width
+        places = weighted_quantiles(self.bends, self.bend_weight, order)
         weights[1][:] = -weights[0][0] * places
         weights[-2][:] = 0.0
         weights[-1][:] = output_for(1.0 / self.temperature)
         return network.flatten(weights)
 
 
-def make_start(logits: Floats, labels: NDArray[np.int64], temperature: float) -> DiagStart:
-    """From the logits that decide: of each row the largest two and the label's."""
+def deciding_logits(logits: Floats, labels: NDArray[np.int64]) -> Floats:
+    """Of each row the largest two and the label's."""
     true = logits[np.arange(len(labels)), labels]
-    largest = np.partition(logits, -2, axis=1)[:, -2:].ravel()
-    deciding = np.concatenate([largest[np.isfinite(largest)], true])
-    centre, spread = float(deciding.mean()), float(deciding.std())
-    spread = max(spread, 1e-3 * temperature)
-    return DiagStart(centre, spread, (deciding - centre) / spread, temperature)
+    return np.column_stack([np.partition(logits, -2, axis=1)[:, -2:], true])
+
+
+def make_start(data: LabelledLogits, grid: Grid, temperature: float) -> DiagStart:
+    """From the logits that decide."""
+    deciding = deciding_logits(data.logits, data.labels)
+    finite = np.isfinite(deciding)
+    weight = np.broadcast_to(data.weight[:, None], deciding.shape)[finite]
+    bends = deciding[finite].clip(grid.low, grid.high)
+    share = shares(weight)
+    centre = float(share @ bends)
+    spread = max(float(np.sqrt(share @ (bends - centre) ** 2)), 1e-3 * temperature)
+    return DiagStart(centre, spread, (bends - centre) / spread, weight, temperature)
 
 
 def fit_network(

@@ -43,6 +43,7 @@ from calibrant.calibrators.increasing._quadrature import (
     output_for,
 )
 from calibrant.formulas import IncreasingTable, LogitMap, QuadratureMap
+from calibrant.formulas.increasing import MOST_NODES
 
 TABLE_CELLS = 4096
 SLACK = 1e-7  # by how much rounding may lift the loss above that of temperature scaling
@@ -66,7 +67,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
         How m is computed: from a table, or by the authors' Clenshaw-Curtis rule to the letter,
         which is slow and preserves the order only up to that rule's error.
     nodes : int, default 50
-        The number of intervals of the authors' rule.
+        The number of intervals of the authors' rule, from 2 to 511.
     penalty : float, default 1
         What multiplies half the sum of squares of the network's kernels (for standardised
         logits), beside the summed NLL of the rows. 0 is the published method, and overfits a
@@ -188,8 +189,8 @@ class DiagonalOrderPreserving(LogitCalibrator):
         check_widths("hidden", self.hidden, fewest=1)
         check_strength("penalty", self.penalty, automatic=False)
         check_counts(self, "nodes", "starts", "max_iter")
-        if self.nodes < 2:
-            raise ValueError(f"nodes must be at least 2, got {self.nodes}")
+        if not 2 <= self.nodes < MOST_NODES:
+            raise ValueError(f"nodes must be between 2 and {MOST_NODES - 1}, got {self.nodes}")
 
     # --- fitting ---
 
@@ -201,7 +202,9 @@ class DiagonalOrderPreserving(LogitCalibrator):
         if not start.converged:
             return scaling, _fallback(start, before, start.message)
         if grid is None:
-            return scaling, _fallback(start, before, "the logits span too wide a range")
+            return scaling, _fallback(
+                start, before, "the logits span too wide a range, or hardly any"
+            )
         formula, minimum = self._fit_network(data, grid, start.temperature)
         after = _mean_nll(formula, data)
         if after <= before + SLACK:  # False for NaN
@@ -211,7 +214,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
     def _fit_network(
         self, data: LabelledLogits, grid: Grid, temperature: float
     ) -> tuple[LogitMap, Minimum]:
-        start = make_start(data.logits, data.labels, temperature)
+        start = make_start(data, grid, temperature)
         objective = NetworkLoss(
             GridLoss(data.logits, data.labels, data.weight, grid, temperature),
             self._rule(grid),

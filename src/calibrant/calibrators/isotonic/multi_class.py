@@ -8,7 +8,7 @@ from calibrant._fit_info import EXACT, FitInfo
 from calibrant._types import Floats, InputKind
 from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
 from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns
-from calibrant.calibrators.isotonic._regression import isotonic_steps
+from calibrant.calibrators.isotonic._regression import flat_line, isotonic_blocks
 from calibrant.formulas import ColumnMap, Lines
 
 
@@ -73,11 +73,11 @@ class MultiClassIsotonic(LogitCalibrator):
 
 def _fit_pooled(columns: ClassColumns) -> tuple[Floats, Floats]:
     """The isotonic regression over the entries of all classes."""
-    label_probs = columns.probs[columns.labels, np.arange(len(columns.labels))]
+    label_probs = columns.scores[columns.labels, np.arange(len(columns.labels))]
     uniform = bool(np.all(columns.weight == columns.weight[0]))
     seen = slice(None) if columns.masked is None else ~columns.masked.ravel()
-    score = columns.probs.ravel()[seen]
+    score = columns.scores.ravel()[seen]
     if uniform:
-        return isotonic_steps(score, None, label_probs, None)
+        return flat_line(isotonic_blocks(score, None, label_probs, None))
     weight = np.tile(columns.weight, len(columns))[seen]
-    return isotonic_steps(score, weight, label_probs, columns.weight)
+    return flat_line(isotonic_blocks(score, weight, label_probs, columns.weight))

@@ -5,25 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-import numpy as np
-
-from calibrant._fit_info import EXACT, FitInfo
+from calibrant._fit_info import FitInfo
 from calibrant._losses import LOSSES
-from calibrant._progress import reporter
-from calibrant._types import Floats, InputKind, Progress
+from calibrant._types import InputKind, Progress
 from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
 from calibrant.calibrators._best_temperature import (
     TEMPERATURE_BOUNDS,
     best_temperature,
     scaled_profile,
 )
-from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns, Column
 from calibrant.calibrators._parameters import check_bounds, check_choice
-from calibrant.calibrators.isotonic._regression import isotonic_steps
-from calibrant.formulas import ColumnMap, Lines
+from calibrant.calibrators.isotonic._columns import LinePerClass, fit_columns
+from calibrant.calibrators.isotonic._regression import flat_line
+from calibrant.formulas import ColumnMap
 
 
-class IsotonicOneVsAll(LogitCalibrator):
+class IsotonicOneVsAll(LinePerClass):
     """An increasing function of each class' own probability. Does not preserve accuracy.
 
     Parameters
@@ -54,26 +51,7 @@ class IsotonicOneVsAll(LogitCalibrator):
     array([[0.789, 0.211]])
     """
 
-    _gives = ColumnMap
-
-    def __init__(
-        self,
-        normalize: bool = True,
-        progress: Progress = False,
-        input: InputKind = "logits",  # noqa: A002
-    ) -> None:
-        self.normalize = normalize
-        self.progress = progress
-        self.input = input
-
-    def _will_keep_arg_max(self) -> bool:
-        return False
-
-    def _check_parameters(self) -> None:
-        """All parameters are allowed."""
-
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
-        return _fit_columns(data, 1.0, self.normalize, type(self).__name__, self.progress)
+    _line_of = staticmethod(flat_line)
 
 
 class IsotonicOneVsAllTS(LogitCalibrator):
@@ -146,34 +124,15 @@ class IsotonicOneVsAllTS(LogitCalibrator):
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         profile = scaled_profile(data.logits, data.labels, data.weight, "logits")
         best = best_temperature(profile, self.loss, self.bounds)
-        formula, info = _fit_columns(
-            data, best.x, self.normalize, type(self).__name__, self.progress
+        formula, info = fit_columns(
+            data,
+            flat_line,
+            title=type(self).__name__,
+            temperature=best.x,
+            normalize=self.normalize,
+            progress=self.progress,
         )
         info = replace(info, details={**info.details, "temperature_loss": self.loss})
         if best.converged:
             return formula, info
         return formula, FitInfo(False, best.message, loss=info.loss, details=info.details)
-
-
-def _fit_columns(
-    data: LabelledLogits, temperature: float, normalize: bool, title: str, progress: Progress
-) -> tuple[ColumnMap, FitInfo]:
-    columns = ClassColumns.from_logits(data, temperature)
-    with reporter(f"fitting {title}", progress) as report:
-        lines = Lines.join(columns.fit_each(_fit_column, report))
-    formula = ColumnMap(
-        lines,
-        data.n_classes,
-        temperature,
-        tie_break=TIE_BREAK,
-        normalize=normalize,
-    )
-    details = {"points": len(lines.x), "absent_classes": columns.absent_classes}
-    return formula, FitInfo(True, EXACT, loss="brier", details=details)
-
-
-def _fit_column(column: Column) -> tuple[Floats, Floats]:
-    uniform = bool(np.all(column.weight == column.weight[:1]))
-    weight = None if uniform else column.weight
-    hit_weight = None if weight is None else weight[column.hit]
-    return isotonic_steps(column.score, weight, column.score[column.hit], hit_weight)

@@ -1,4 +1,4 @@
-"""Top-label recalibration by a spline through the cumulative curve (Gupta et al. 2021)."""
+"""Top-label recalibration by a spline through cumulative errors (Gupta et al. 2021)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from scipy.interpolate import CubicSpline
 
 from calibrant._fit_info import EXACT, FitInfo
 from calibrant._types import Floats, InputKind
+from calibrant._weights import effective_rows, shares, weighted_mean
 from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
-from calibrant.calibrators._one_vs_all import CERTAIN, top_column
+from calibrant.calibrators._one_vs_all import top_column
 from calibrant.formulas import Lines, TopLabelMap
 
 GRID = 2000  # points of the least-squares fit: the cumulative curve is smooth on this scale
@@ -30,11 +31,13 @@ class SplineCalibration(LogitCalibrator):
 
     Notes
     -----
-    The fitting rows are ordered by confidence; H(t) is the share of all rows that are among the
-    least confident share t and right. Its slope is the accuracy at that confidence. A natural
-    cubic spline is fitted to H by least squares and gives that slope without noise. Here the spline
-    meets H at both ends, so that the mean of the new confidences over the fitting rows is the
-    accuracy (the authors leave the ends free).
+    The fitting rows are ordered by confidence; H(t) is the sum of correctness minus confidence over
+    the least confident share t of the rows, divided by the number of all rows. Its slope is
+    accuracy minus confidence there. A natural cubic spline is fitted to H by least squares, and its
+    slope, without noise, corrects the confidence. Two things differ from the authors' fit: the
+    spline meets H at both ends, so that the mean of the new confidences over the fitting rows is
+    the accuracy; and of n rows none is given more than (n + 1) / (n + 2), the rule of succession,
+    where the authors give up to 1 and one mistake would cost any amount.
 
     References
     ----------
@@ -69,15 +72,16 @@ class SplineCalibration(LogitCalibrator):
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         top = top_column(data)
         x, group = np.unique(top.score, return_inverse=True)
-        total = top.weight.sum()
-        share = np.bincount(group, top.weight) / total
-        right = np.bincount(group, top.weight * top.hit) / total
-        t, h = np.append(0.0, np.cumsum(share)), np.append(0.0, np.cumsum(right))
-        spline = _fit_spline(t / t[-1], h, min(self.n_knots, len(t)))
-        y = np.clip(np.diff(spline(t / t[-1])) / share, 0.0, 1.0)
-        details = {"accuracy": float(h[-1])}
-        formula = TopLabelMap(Lines.join([(x, y)]), data.n_classes, CERTAIN)
-        return formula, FitInfo(True, EXACT, details=details)
+        hit, weight = top.hit.astype(np.float64), shares(top.weight)
+        share = np.bincount(group, weight)
+        gap = np.bincount(group, weight * (hit - top.score))
+        t, h = np.append(0.0, np.cumsum(share)), np.append(0.0, np.cumsum(gap))
+        t /= t[-1]
+        spline = _fit_spline(t, h, min(self.n_knots, len(t)))
+        y = np.clip(x + np.diff(spline(t)) / share, 0.0, 1.0)
+        rows = effective_rows(data.weight)
+        formula = TopLabelMap(Lines.join([(x, y)]), data.n_classes, (rows + 1.0) / (rows + 2.0))
+        return formula, FitInfo(True, EXACT, details={"accuracy": weighted_mean(hit, weight)})
 
 
 def _fit_spline(t: Floats, h: Floats, knots: int) -> CubicSpline[np.float64]:

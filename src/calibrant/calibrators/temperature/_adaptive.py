@@ -31,6 +31,7 @@ from calibrant.profile import TemperatureProfile
 DEFAULT_LOSS = "mixed"
 DEFAULT_MEMBERS = 4
 INPUT_CLIP = 100.0  # of the published code
+LARGEST_INPUT = 1e15  # of the default recipe: larger ones count as this, and have a finite spread
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,15 @@ def fit_anchored(
     clip: float | None,
     title: str,
     progress: Progress,
-) -> Fitted:
-    """The default recipe: networks that read ``reading_at(best temperature)`` of every row."""
-    start = best_temperature(profile, loss)
+) -> tuple[NetworkTemperature, FitInfo, Floats]:
+    """The default recipe: networks that read ``reading_at(best temperature)`` of every row.
+
+    Beside the formula and the report: the logarithm of every row's temperature had it not been
+    fitted on.
+    """
+    start = best_temperature(profile, loss, prior_rows="auto")
     reading = reading_at(start.x)
-    inputs = reading.read(ProfileRows(profile))
+    inputs = np.clip(reading.read(ProfileRows(profile)), -LARGEST_INPUT, LARGEST_INPUT)
     with reporter(f"fitting {title}", progress) as report:
         fit = _anchored.fit(
             profile,
@@ -94,13 +99,14 @@ def fit_anchored(
         link=ExponentialLink(fit.base_temperature, _anchored.RANGE),
         clip=clip,
     )
-    return formula, FitInfo(
+    info = FitInfo(
         start.converged and fit.converged,
         fit.message if start.converged else start.message,
         iterations=fit.iterations,
         **_losses(profile, loss, formula, inputs),
         details=fit.details,
     )
+    return formula, info, fit.left_out
 
 
 def fit_published(

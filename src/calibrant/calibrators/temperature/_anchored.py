@@ -16,7 +16,6 @@ the row's slope and curvature and h_i = J_i H^-1 J_i' its leverage.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +24,11 @@ from numpy.typing import NDArray
 
 from calibrant._losses import ProfileLoss
 from calibrant._optimize import damped_newton
-from calibrant._threads import available_cores, one_blas_thread
+from calibrant._threads import available_cores, mapping, one_blas_thread
 from calibrant._types import Floats as Vector
 from calibrant._types import Report
 from calibrant.calibrators import _network as network
+from calibrant.calibrators._choosing import error_of_difference
 from calibrant.profile import TemperatureProfile
 
 RANGE = 3.0  # no row's temperature leaves T0 e^-3 .. T0 e^3
@@ -41,7 +41,9 @@ ALWAYS = 15.0
 MAX_ITER = 12  # Newton steps per penalty
 TOLERANCE = 1e-5
 SETTLED = 2e-3  # a network whose last step gained less than this share has all but converged
+BIAS_ROWS = 1.0  # the prior of the output bias: nothing to many rows, a hold for few
 CHUNK = 16_384  # rows whose Jacobian is held at once
+STEEPEST = 1e15  # larger slopes and curvatures of a row count as this: their products fit a float32
 # A simpler candidate is taken while its leave-one-out loss is within this many standard errors
 # of the best one's: with little data the best one is often the luckiest.
 PATIENCE = 0.25
@@ -59,6 +61,7 @@ class AnchoredFit:
     converged: bool
     message: str
     iterations: int
+    left_out: Vector  # log T of each row had it not been fitted on
     details: dict[str, Any]
 
 
@@ -86,12 +89,11 @@ class _Member:
     log_base: float
     anchor: Vector
 
-    @property
-    def penalised(self) -> Vector:
-        """1 for every parameter but the output bias, which moves all temperatures alike."""
-        mask = np.ones_like(self.anchor)
-        mask[-1] = 0.0
-        return mask
+    def pull(self, penalty: float) -> Vector:
+        """The penalty of every parameter; the output bias, which moves all T alike, has its own."""
+        rows = np.full_like(self.anchor, penalty)
+        rows[-1] = BIAS_ROWS
+        return rows / self.loss.effective_rows
 
     def output(self, flat: Vector) -> Vector:
         return network.forward(network.unflatten(flat, self.sizes), self.inputs)
@@ -125,14 +127,15 @@ class _Member:
         raw, layers = network.forward_all(weights, self.inputs[chunk])
         shift, rate = self.link(raw)
         row = self.loss.rows(-(self.log_base + shift), self.loss.all_rows[chunk])
-        curvature = np.maximum(row.curvature, 0.0) * rate**2
-        return network.jacobian(weights, layers), -row.slope * rate, curvature
+        slope = np.clip(-row.slope * rate, -STEEPEST, STEEPEST)
+        curvature = np.clip(row.curvature * rate**2, 0.0, STEEPEST)
+        return network.jacobian(weights, layers), slope, curvature
 
     def path(self, penalties: Sequence[float]) -> list[PathPoint]:
         """The solutions at all penalties, each from the last one's."""
         flat, result = self.anchor, []
         for penalty in penalties:
-            pull = self.penalised * (penalty / self.loss.effective_rows)
+            pull = self.pull(penalty)
             found = damped_newton(
                 lambda x, pull=pull: self.value(x, pull),  # type: ignore[misc]
                 lambda x, pull=pull: self.model(x, pull),  # type: ignore[misc]
@@ -160,7 +163,8 @@ class _Member:
 class _Candidate:
     name: str
     penalty: float | None
-    left_out: Vector  # the loss of each row had it not been fitted on
+    log_t: Vector  # of each row had it not been fitted on
+    left_out: Vector  # and its loss then
 
 
 def fit(
@@ -199,6 +203,7 @@ def fit(
         1.0 if chosen.name == "identity" else base,
         *_ending(points),
         iterations=sum(point.iterations for path in paths for point in path),
+        left_out=chosen.log_t,
         details=details,
     )
 
@@ -253,8 +258,8 @@ def _run(nets: list[_Member], penalties: Sequence[float], report: Report) -> lis
     paths = []
     workers = min(available_cores(), len(nets))
     # One BLAS thread per network: the matrices are small, and BLAS threads wait for each other.
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        for done, path in enumerate(pool.map(lambda net: net.path(penalties), nets)):
+    with one_blas_thread(), mapping(workers) as on_threads:
+        for done, path in enumerate(on_threads(lambda net: net.path(penalties), nets)):
             paths.append(path)
             report(done + 1, len(nets))
     return paths
@@ -267,15 +272,17 @@ def _candidates(
     paths: list[list[PathPoint]],
 ) -> list[_Candidate]:
     """What may be chosen, the simplest first."""
-    candidates = [
-        _Candidate("identity", None, problem.rows(np.zeros(len(problem.all_rows))).value),
-        _Candidate("temperature scaling", None, _scaling_left_out(problem, base)),
+    found: list[tuple[str, float | None, Vector]] = [
+        ("identity", None, np.zeros(len(problem.all_rows))),
+        ("temperature scaling", None, _scaling_left_out(problem, base)),
     ]
     for at, penalty in enumerate(penalties):
         shift = np.mean([path[at].left_out for path in paths], axis=0)
-        loss = problem.rows(-(np.log(base) + shift)).value
-        candidates.append(_Candidate("network", penalty, loss))
-    return candidates
+        found.append(("network", penalty, np.log(base) + shift))
+    return [
+        _Candidate(name, penalty, log_t, problem.rows(-log_t).value)
+        for name, penalty, log_t in found
+    ]
 
 
 def _choose(
@@ -288,7 +295,8 @@ def _choose(
     scores = [float(problem.shares @ c.left_out) for c in candidates]
     first = IDENTITY if problem.effective_rows <= IDENTITY_ROWS else SCALING
     best = first + int(np.argmin(scores[first:]))
-    errors = [_standard_error(problem, c.left_out - candidates[best].left_out) for c in candidates]
+    weight, lowest = problem.profile.weight, candidates[best].left_out
+    errors = [error_of_difference(c.left_out, lowest, weight) for c in candidates]
     rows = list(zip(candidates, scores, errors, strict=True))
     chosen = next(
         candidate
@@ -302,18 +310,13 @@ def _choose(
 
 
 def _scaling_left_out(problem: ProfileLoss, base: float) -> Vector:
-    """Leave-one-out losses of temperature scaling: the same formula with one parameter."""
+    """log T of temperature scaling without each row: the same formula with one parameter."""
     log_b = np.full(len(problem.all_rows), -np.log(base))
     row = problem.rows(log_b)
     curvature = np.maximum(row.curvature, 0.0)
     leverage = problem.copy_share / max(float(problem.shares @ curvature), 1e-12)
     shift = leverage * row.slope / np.maximum(1.0 - leverage * curvature, 0.05)
-    return problem.rows(log_b + np.clip(shift, -RANGE, RANGE)).value
-
-
-def _standard_error(problem: ProfileLoss, difference: Vector) -> float:
-    mean = problem.shares @ difference
-    return float(np.sqrt(problem.shares * problem.copy_share @ (difference - mean) ** 2))
+    return -(log_b + np.clip(shift, -RANGE, RANGE))
 
 
 def _stacked(

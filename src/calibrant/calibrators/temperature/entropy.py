@@ -74,7 +74,7 @@ class EntropyTemperatureScaling(ProfileCalibrator):
         check_adaptive(self.loss, self.penalty)
 
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
-        return fit_anchored(
+        formula, info, _ = fit_anchored(
             profile,
             lambda best: LogEntropy(SMALLEST_ENTROPY),
             hidden=(),
@@ -86,3 +86,4 @@ class EntropyTemperatureScaling(ProfileCalibrator):
             title=type(self).__name__,
             progress=self.progress,
         )
+        return formula, info

@@ -86,7 +86,7 @@ class MarginTemperatureScaling(ProfileCalibrator):
         check_adaptive(self.loss, self.penalty, self.hidden, self.members)
 
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
-        return fit_anchored(
+        formula, info, _ = fit_anchored(
             profile,
             lambda best: Margin(),
             hidden=self.hidden,
@@ -98,3 +98,4 @@ class MarginTemperatureScaling(ProfileCalibrator):
             title=type(self).__name__,
             progress=self.progress,
         )
+        return formula, info

@@ -168,7 +168,7 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
                 steps=self.steps,
                 **common,
             )
-        return fit_anchored(
+        formula, info, _ = fit_anchored(
             profile,
             lambda best: self._reading(k, best),
             hidden=() if self._linear else self.hidden,
@@ -176,6 +176,7 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
             members=self.members,
             **common,
         )
+        return formula, info
 
     def _reading(self, k: int, best_temperature: float) -> Reading:
         inputs = self._default_inputs if self.inputs == "auto" else self.inputs

@@ -13,7 +13,7 @@ from calibrant.calibrators._best_temperature import (
     TEMPERATURE_BOUNDS,
     best_temperature,
 )
-from calibrant.calibrators._parameters import check_bounds, check_choice
+from calibrant.calibrators._parameters import check_bounds, check_choice, check_strength
 from calibrant.formulas import ConstantTemperature
 from calibrant.profile import TemperatureProfile
 
@@ -28,6 +28,10 @@ class TemperatureScaling(ProfileCalibrator):
         exact, by a bracketed root.
     bounds : tuple of two floats, default (0.01, 10000)
         The smallest and the largest temperature allowed; ending at one is a warning.
+    prior_rows : float or "auto", default 0
+        The weight, in rows, of a prior that keeps T near 1 where few rows, hardly one of them
+        wrong, would take it to its bounds: (log T)^2 / 2 up to a factor e, |log T| - 1/2 beyond.
+        0 is the published method; "auto" is 10 rows that fade to none at 1,000 rows.
     input : {"logits", "probs"}, default "logits"
         What the scores are; probabilities are taken as log p minus its row mean.
 
@@ -59,10 +63,12 @@ class TemperatureScaling(ProfileCalibrator):
         self,
         loss: str = "nll",
         bounds: tuple[float, float] = TEMPERATURE_BOUNDS,
+        prior_rows: float | str = 0.0,
         input: InputKind = "logits",  # noqa: A002
     ) -> None:
         self.loss = loss
         self.bounds = bounds
+        self.prior_rows = prior_rows
         self.input = input
 
     @property
@@ -76,9 +82,10 @@ class TemperatureScaling(ProfileCalibrator):
     def _check_parameters(self) -> None:
         check_choice("loss", self.loss, sorted(LOSSES))
         check_bounds("bounds", self.bounds)
+        check_strength("prior_rows", self.prior_rows)
 
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
-        result = best_temperature(profile, self.loss, self.bounds)
+        result = best_temperature(profile, self.loss, self.bounds, self.prior_rows)
         problem = ProfileLoss(profile, self.loss)
         return ConstantTemperature(result.x), FitInfo(
             result.converged,

@@ -36,6 +36,7 @@ class Uncalibrated(ProfileCalibrator):
     array([[0.881, 0.119]])
     """
 
+    _adjusts = False
     _gives = ConstantTemperature
 
     def __init__(self, input: InputKind = "logits") -> None:  # noqa: A002
@@ -49,8 +50,7 @@ class Uncalibrated(ProfileCalibrator):
 
     def _profile(self, scores: Any, labels: Any, sample_weight: Any) -> TemperatureProfile:
         """One pass, for its checks alone: there is nothing to fit."""
-        profile = TemperatureProfile()
-        return profile.update(scores, labels, sample_weight=sample_weight, input=self.input)
+        return TemperatureProfile()._add(scores, labels, sample_weight, self.input)
 
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
         return ConstantTemperature(1.0), FitInfo(True, "nothing to fit")

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from calibrant._errors import printable
+
 if TYPE_CHECKING:
     from calibrant.papers.pts.reproduction import Reproduction
     from calibrant.papers.pts.runner import Report
@@ -99,6 +101,13 @@ def reproduce(
     labels_key: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the labels in added files.")
     ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="The most memory that the arrays of one file may take, such as 4GB.",
+        ),
+    ] = None,
     sets: Annotated[
         str | None, typer.Option(help="Names of sets, separated by commas; left out: all.")
     ] = None,
@@ -115,6 +124,7 @@ def reproduce(
         return
     from dataclasses import replace
 
+    from calibrant._memory import parse_size
     from calibrant.papers.pts import plan
     from calibrant.papers.pts.logit_sets import sources
     from calibrant.papers.pts.reproduction import reproduce as run
@@ -124,7 +134,8 @@ def reproduce(
         scope = replace(scope, seeds=seeds)
     added = [_separated(text) for text in add or ()]
     reading = {"input": kind, "scores_key": scores_key, "labels_key": labels_key}
-    chosen = sources(logits or (), added, sets.split(",") if sets else (), reading)
+    only = sets.split(",") if sets else ()
+    chosen = sources(logits or (), added, only, {**reading, "max_size": parse_size(max_size)})
     with _progress() as report:
         made = run(chosen, out, scope=scope, workers=workers, report=report)
     _print_summary(made)
@@ -165,7 +176,7 @@ def make_logits(
         "split_seed": split_seed,
         "device": device,
         "command": shlex.join(["calibrant", *sys.argv[1:]]),
-        "tell": lambda line: typer.echo(line, err=True),
+        "tell": lambda line: typer.echo(printable(line), err=True),
     }
     if dataset == "imagenet":
         card = making.imagenet_to_file(data, network, out, truth=truth, batch=batch, **shared)
@@ -181,7 +192,8 @@ def make_logits(
             **shared,
         )
     typer.echo(making.summary(card))
-    typer.echo(f"wrote {out / card['name']}.npz; next: calibrant reproduce --logits {out}")
+    file = out / f"{card['name']}.npz"
+    typer.echo(printable(f"wrote {file}; next: calibrant reproduce --logits {out}"))
 
 
 @contextmanager
@@ -219,4 +231,5 @@ def _print_summary(made: Reproduction) -> None:
     for verdict in made.verdicts:
         both = " / ".join(verdict.verdicts.values())
         typer.echo(f"  {both:<32} {verdict.claim}")
-    typer.echo(f"wrote {made.page}, index.md, tables.json, rows.csv and figures beside it")
+    rest = "index.md, tables.json, rows.csv and figures beside it"
+    typer.echo(printable(f"wrote {made.page}, {rest}"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._files import replacing
 from calibrant.papers.pts._extras import need
 from calibrant.papers.pts.experiments import (
     BIN_SWEEP,
@@ -37,6 +38,7 @@ MARKERS = {"ts": "s", "ets": "^", "pts-paper": "D", "pts": "o", "irova-raw": "v"
 TEMPERATURE_FAMILY = ("ts", "ets", *RECIPES)
 BESIDE_NON_PARAMETRIC = (*NON_PARAMETRIC, *RECIPES)
 PANEL = (2.9, 2.4)  # inches
+SUFFIXES = ("svg", "png")
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,16 @@ def draw_all(results: Results, group: Sequence[str], real: bool, folder: Path) -
         "fig4b": _grid(results, group, _accuracy_gained),
     }
     for file, canvas in canvases.items():
-        for suffix in ("svg", "png"):
-            canvas.savefig(folder / f"{file}.{suffix}", dpi=150, metadata=_undated(suffix))
+        for suffix in SUFFIXES:
+            with replacing(folder / f"{file}.{suffix}") as image:
+                canvas.savefig(image, format=suffix, dpi=150, metadata=_undated(suffix))
         pyplot.close(canvas)
     return captions("ImageNet networks" if real else "All sets, standing in for ImageNet's")
+
+
+def files(folder: Path) -> list[Path]:
+    """What ``draw_all`` writes."""
+    return [folder / f"{figure.file}.{suffix}" for figure in captions("") for suffix in SUFFIXES]
 
 
 def captions(whose: str) -> list[Figure]:

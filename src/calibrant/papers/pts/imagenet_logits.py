@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._errors import FileError
+from calibrant._errors import FileError, warn
+from calibrant._files import replacing, write_text
+from calibrant._sealed import sealed, unsealed
 from calibrant.papers.pts._extras import need
 from calibrant.papers.pts.imagenet import Pictures
 from calibrant.papers.pts.logits import HeldOut
@@ -85,17 +88,17 @@ def imagenet_logits(
     classifier = make()
     module = classifier.module.to(device).eval()
     job = {"origin": classifier.origin, "pictures": pictures.fingerprint()}
-    rows: NDArray[np.float16] | None = _reopen(work, job)
+    kept = _Work(work, job)
     with torch.inference_mode():
-        for start, inputs in _batches(pictures, classifier, _done(rows), batch):
+        for inputs in _batches(pictures, classifier, kept.done, batch):
             logits = module(inputs.to(device)).float().cpu().numpy()
-            if rows is None:
+            if kept.rows is None:
                 _check_classes(pictures, logits.shape[1])
-                rows = _create(work, job, (len(pictures.files), logits.shape[1]))
-            _store(rows, start, logits, pictures)
-            report(start + len(logits), len(pictures.files))
-    assert rows is not None, "there is at least one picture"
-    return _divide(rows, pictures, split_seed), {
+                kept.create((len(pictures.files), logits.shape[1]))
+            kept.store(logits, pictures)
+            report(kept.done, len(pictures.files))
+    assert kept.rows is not None, "there is at least one picture"
+    return _divide(kept.rows, pictures, split_seed), {
         "dataset": f"ImageNet validation images, a quarter to fit on, split seed {split_seed}",
         "network": classifier.origin,
         "parameters": sum(weights.numel() for weights in module.parameters()),
@@ -106,9 +109,7 @@ def imagenet_logits(
     }
 
 
-def _batches(
-    pictures: Pictures, classifier: Classifier, first: int, batch: int
-) -> Iterator[tuple[int, Any]]:
+def _batches(pictures: Pictures, classifier: Classifier, first: int, batch: int) -> Iterator[Any]:
     """Inputs of the network from row ``first`` on; the next batch is decoded meanwhile."""
     torch, image = need("torch"), need("PIL.Image")
 
@@ -119,58 +120,74 @@ def _batches(
     starts = range(first, len(pictures.files), batch)
     with ThreadPoolExecutor(DECODERS) as pool:
         ahead = [pool.map(read, pictures.files[s : s + batch]) for s in starts[:1]]
-        for number, start in enumerate(starts):
+        for number in range(len(starts)):
             ahead += [
                 pool.map(read, pictures.files[s : s + batch]) for s in starts[number + 1 :][:1]
             ]
-            yield start, torch.stack(list(ahead.pop(0)))
+            yield torch.stack(list(ahead.pop(0)))
 
 
-# --- the memory-mapped file: NaN marks rows still to come -------------------------------------
+# --- the memory-mapped file -------------------------------------------------------------------
 
 
-def _card_of(work: Path) -> Path:
-    return work.with_suffix(".job.json")
+class _Work:
+    """Logits in a memory-mapped file, row after row; a card beside it has their checksum.
 
+    What an earlier run of the same job left is kept where it is as it was written.
+    """
 
-def _create(work: Path, job: dict[str, str], shape: tuple[int, int]) -> NDArray[np.float16]:
-    work.parent.mkdir(parents=True, exist_ok=True)
-    _card_of(work).write_text(json.dumps(job))
-    unfinished = work.with_name(work.name + ".part")
-    rows = np.lib.format.open_memmap(unfinished, mode="w+", dtype=np.float16, shape=shape)
-    rows[:] = np.nan
-    rows.flush()
-    del rows  # closes the map, which some systems want before renaming
-    unfinished.replace(work)  # so a file half filled with NaN never has the name
-    return np.lib.format.open_memmap(work, mode="r+")
+    def __init__(self, path: Path, job: dict[str, str]) -> None:
+        self.path, self.job = path, job
+        self.card = path.with_suffix(".job.json")
+        self.rows: NDArray[np.float16] | None = None
+        self.done, self.digest = 0, hashlib.sha256()
+        if path.exists():
+            self._reopen()
 
+    def create(self, shape: tuple[int, int]) -> None:
+        """Make the file, in its whole size: a full disk is told now."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.done, self.digest = 0, hashlib.sha256()
+        self._write_card()
+        with replacing(self.path) as file:
+            np.save(file, np.zeros(shape, np.float16))
+        self.rows = np.lib.format.open_memmap(self.path, mode="r+")
 
-def _reopen(work: Path, job: dict[str, str]) -> NDArray[np.float16] | None:
-    if not work.exists():
-        return None
-    if not _card_of(work).exists() or json.loads(_card_of(work).read_text()) != job:
-        raise FileError(f"{work} belongs to another network or other pictures: delete it first")
-    return np.lib.format.open_memmap(work, mode="r+")
+    def store(self, logits: NDArray[np.float32], pictures: Pictures) -> None:
+        """Put the next rows into the file."""
+        with np.errstate(over="ignore"):  # told below, with the picture
+            stored = logits.astype(np.float16)
+        bad = np.flatnonzero(~np.isfinite(stored).all(axis=1))
+        if bad.size:
+            raise OverflowError(f"{pictures.files[self.done + bad[0]]} gets a logit beyond float16")
+        rows: Any = self.rows
+        rows[self.done : self.done + len(stored)] = stored
+        rows.flush()
+        self.done += len(stored)
+        self.digest.update(stored.data)
+        self._write_card()
 
+    def _write_card(self) -> None:
+        progress = {"done": self.done, "rows_sha256": self.digest.hexdigest()}
+        write_text(self.card, sealed(json.dumps(self.job | progress)))
 
-def _done(rows: NDArray[np.float16] | None) -> int:
-    """How many rows are complete; they are written in order."""
-    if rows is None:
-        return 0
-    unwritten = np.isnan(rows[:, -1])
-    return int(unwritten.argmax()) if unwritten.any() else len(rows)
-
-
-def _store(
-    rows: NDArray[np.float16], start: int, logits: NDArray[np.float32], pictures: Pictures
-) -> None:
-    with np.errstate(over="ignore"):  # told below, with the file
-        stored = logits.astype(np.float16)
-    bad = np.flatnonzero(~np.isfinite(stored).all(axis=1))
-    if bad.size:
-        raise OverflowError(f"{pictures.files[start + bad[0]]} gets a logit beyond float16")
-    rows[start : start + len(stored)] = stored
-    rows.flush()  # type: ignore[attr-defined]
+    def _reopen(self) -> None:
+        if not self.card.is_file():
+            raise FileError(f"{self.path} has no card {self.card.name}: delete it first")
+        try:
+            card = json.loads(unsealed(self.card.read_text(encoding="utf-8")) or "")
+            rows = np.lib.format.open_memmap(self.path, mode="r+")
+            self.digest.update(np.ascontiguousarray(rows[: card["done"]]).data)
+        except ValueError:  # of JSON, of UTF-8, or of NumPy for a file that is too short
+            card, rows = {}, None
+        if any(card.get(key, value) != value for key, value in self.job.items()):
+            raise FileError(
+                f"{self.path} belongs to another network or other pictures: delete it first"
+            )
+        if card.get("rows_sha256") == self.digest.hexdigest():
+            self.rows, self.done = rows, card["done"]
+        else:
+            warn(f"{self.path} cannot be read as written: computed again")
 
 
 def _check_classes(pictures: Pictures, n_outputs: int) -> None:

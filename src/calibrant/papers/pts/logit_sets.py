@@ -98,7 +98,7 @@ class Source:
     name: str
     file: Path | None = None  # NAME.npz with both parts; neither file: shipped with the package
     pair: tuple[Path, Path] | None = None  # validation and test scores in two files
-    reading: tuple[tuple[str, Any], ...] = ()  # how to read a pair: options of ``read_scores``
+    reading: tuple[tuple[str, Any], ...] = ()  # how to read files: options of ``read_scores``
 
     def load(self) -> LogitSet:
         """Read it."""
@@ -109,7 +109,7 @@ class Source:
             return LogitSet(
                 self.name, data.val_logits, data.val_labels, data.test_logits, data.test_labels
             )
-        data = datasets.read(self.file)
+        data = datasets.read(self.file, max_size=dict(self.reading).get("max_size"))
         val = _checked(self.file, data.val_logits, data.val_labels, "logits")
         test = _checked(self.file, data.test_logits, data.test_labels, "logits")
         return LogitSet(self.name, *val, *test)
@@ -150,17 +150,21 @@ def sources(
 ) -> list[Source]:
     """The shipped sets, then files NAME.npz of folders, then added pairs; a later name replaces.
 
-    ``only`` keeps the sets with these names; ``reading`` says how to read added pairs.
+    ``only`` keeps the sets with these names; ``reading`` says how to read files, added pairs above
+    all.
     """
     found = {name: Source(name) for name in datasets.names()}
+    options = tuple((reading or {}).items())
     for folder in folders:
         files = sorted(folder.glob("*.npz"))
         if not files:
             raise ValueError(f"{folder} holds no .npz file")
-        found |= {file.stem: Source(file.stem, file=file.absolute()) for file in files}
+        found |= {
+            file.stem: Source(file.stem, file=file.absolute(), reading=options) for file in files
+        }
     for name, val, test in added:
         pair = (val.absolute(), test.absolute())
-        found[name] = Source(name, pair=pair, reading=tuple((reading or {}).items()))
+        found[name] = Source(name, pair=pair, reading=options)
     wanted = list(dict.fromkeys(only))
     for name in wanted:
         if name not in found:

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._files import check_output, check_suffix, replacing, write_text
+
+SUFFIXES = (".npz",)
 ECE_BINS = 15
 _SLICE = 4_096  # rows turned into probabilities at a time, for ImageNet's sake
 
@@ -30,23 +33,34 @@ def write_logits(path: Path, held_out: HeldOut, card: Mapping[str, Any]) -> dict
 
     Accuracies and calibration errors in the card are those of the stored, rounded logits.
     """
-    if path.suffix != ".npz":
-        raise ValueError(f"the file must end in .npz, got {path}")
+    check_can_write(path)
     val, test = _rounded(held_out.val_logits), _rounded(held_out.test_logits)
     stored = replace(held_out, val_logits=val, test_logits=test)
     label_type = np.uint8 if val.shape[1] <= 256 else np.uint16
     whole = {"name": path.stem, **card, **scores(stored)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(
-        path,
-        val_logits=val,
-        val_labels=held_out.val_labels.astype(label_type),
-        test_logits=test,
-        test_labels=held_out.test_labels.astype(label_type),
-    )
+    with replacing(path) as file:
+        np.savez_compressed(
+            file,
+            val_logits=val,
+            val_labels=held_out.val_labels.astype(label_type),
+            test_logits=test,
+            test_labels=held_out.test_labels.astype(label_type),
+        )
     # The card comes last: where it lies, the logits are complete.
-    path.with_suffix(".json").write_text(json.dumps(whole, indent=2) + "\n")
+    write_text(_card(path), json.dumps(whole, indent=2) + "\n")
     return whole
+
+
+def check_can_write(path: Path) -> None:
+    """Make the folder of ``path``, and refuse what ``write_logits`` could not write."""
+    check_suffix(path, SUFFIXES)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for file in (path, _card(path)):
+        check_output(file)
+
+
+def _card(path: Path) -> Path:
+    return path.with_suffix(".json")
 
 
 def _rounded(logits: NDArray[Any]) -> NDArray[np.float16]:

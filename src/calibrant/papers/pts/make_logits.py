@@ -19,6 +19,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from calibrant._signals import unwind_when_asked_to_end
 from calibrant.papers.pts._extras import need
 from calibrant.papers.pts.recipes import NETWORKS, RECIPES, STAND_INS, Recipe
 
@@ -63,6 +64,7 @@ def train_to_file(
 
     recipe = recipe_for(dataset, network, changes or {})
     path = out / f"{dataset}-{network}.npz"
+    logits.check_can_write(path)  # before hours of training, not after them
     checkpoint = path.with_suffix(".checkpoint.pt")
     trained = training.train(
         images.load(dataset, data, split_seed, recipe.held_out),
@@ -117,6 +119,7 @@ def imagenet_to_file(
     from calibrant.papers.pts import imagenet, imagenet_logits, logits
 
     path = out / f"imagenet-{network}.npz"
+    logits.check_can_write(path)
     held_out, card = imagenet_logits.imagenet_logits(
         imagenet.find_pictures(data, truth),
         path.with_suffix(".rows.npy"),
@@ -244,4 +247,5 @@ def summary(card: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
+    unwind_when_asked_to_end()
     sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import calibrant
+from calibrant._files import check_output, write_text
 from calibrant.papers.pts import claims, figures, page, plan, runner
 from calibrant.papers.pts._extras import need
 from calibrant.papers.pts.experiments import FRACTIONS, METHODS
@@ -33,6 +35,7 @@ from calibrant.papers.pts.summary import (
     row_label,
 )
 
+FILES = ("index.md", "index.html", "rows.csv", "tables.json")
 TITLE = "Parameterized Temperature Scaling, reproduced"
 MAIN = tuple(key for key in plan.TABLE_METHODS if METHODS[key].published)
 RAW = (*plan.NON_PARAMETRIC, "pbmc-raw")  # with a normalised twin each
@@ -66,6 +69,7 @@ def reproduce(
     Rows that ``out/rows`` holds from an earlier or interrupted run are not computed again.
     """
     need("matplotlib")  # before an hour of work, not after it
+    _check_can_write(out)
     names = [source.name for source in sources]
     settings = plan.settings(names, scope)
     rows = runner.run_all(settings, sources, out / "rows", workers=workers, report=report)
@@ -76,12 +80,21 @@ def reproduce(
     verdicts = claims.judge_all(results, judged, imagenet_group(judged)[0])
     drawn = figures.draw_all(results, group, real, out / "figures")
     sections = _sections(results, tables, verdicts, drawn, real)
-    (out / "index.md").write_text(page.markdown(TITLE, sections), encoding="utf-8")
-    (out / "index.html").write_text(page.html(TITLE, sections), encoding="utf-8")
-    _write_rows(out, rows)
     made = Reproduction(results, tables, verdicts, out / "index.html")
-    (out / "tables.json").write_text(tables_as_json(made), encoding="utf-8")
+    texts = (
+        *(page.markdown(TITLE, sections), page.html(TITLE, sections)),
+        *(_rows_as_csv(rows), tables_as_json(made)),
+    )
+    for name, text in zip(FILES, texts, strict=True):
+        write_text(out / name, text)
     return made
+
+
+def _check_can_write(out: Path) -> None:
+    """Refuse an output folder that cannot take the page; one that is not there can be made."""
+    for file in (*(out / name for name in FILES), *figures.files(out / "figures")):
+        if file.parent.exists():
+            check_output(file)
 
 
 def all_tables(results: Results, group: Sequence[str]) -> dict[str, Table]:
@@ -285,12 +298,13 @@ COLUMNS = (
 )
 
 
-def _write_rows(out: Path, rows: Sequence[dict[str, Any]]) -> None:
+def _rows_as_csv(rows: Sequence[dict[str, Any]]) -> str:
     ordered = sorted(rows, key=lambda row: [str(row[name]) for name in COLUMNS[:5]])
-    with (out / "rows.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(ordered)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(ordered)
+    return text.getvalue()
 
 
 def tables_as_json(reproduction: Reproduction) -> str:

@@ -6,25 +6,22 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import astuple
 from functools import cache, lru_cache
 from importlib.resources import files
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy
-from threadpoolctl import threadpool_limits
 
-from calibrant._files import replacing
 from calibrant._threads import available_cores
 from calibrant.papers.pts.experiments import METHODS, Setting, run
 from calibrant.papers.pts.logit_sets import LogitSet, Source
+from calibrant.papers.pts.processes import in_processes
+from calibrant.papers.pts.row_files import Row, RowFiles
 
-Row = dict[str, Any]
 Report = Callable[[int, int, float], None]  # (rows done, rows in all, seconds left)
 # The sources that a row depends on; a test holds the list to what `experiments` imports.
 CODE = (
@@ -47,13 +44,17 @@ def run_all(
     by_name = {source.name: source for source in sources}
     digests = {name: by_name[name].load().digest() for name in {one.data for one in settings}}
     folder.mkdir(parents=True, exist_ok=True)
-    paths = {one: folder / f"{row_key(one, digests[one.data])}.json" for one in settings}
-    missing = [one for one in settings if _kept(paths[one]) is None]
+    kept = RowFiles(folder)
+    keys = {one: row_key(one, digests[one.data]) for one in settings}
+    rows = kept.read_all(dict.fromkeys(keys.values()))
+    missing = [one for one in settings if keys[one] not in rows]
     pace = _Pace(missing, len(settings), report)
-    if missing:
-        _compute(missing, by_name, paths, workers or available_cores(), pace)
+    with closing(_computed(missing, by_name, workers or available_cores())) as computed:
+        for one, row in computed:
+            rows[keys[one]] = kept.write(keys[one], row)
+            pace.done(one)
     # A row is known by its content: a set of another name may have left it.
-    return [json.loads(paths[one].read_text()) | {"data": one.data} for one in settings]
+    return [rows[keys[one]] | {"data": one.data} for one in settings]
 
 
 def row_key(setting: Setting, digest: str) -> str:
@@ -77,35 +78,16 @@ def code_files() -> list[Path]:
     return sorted({file for pattern in CODE for file in package.glob(pattern)})
 
 
-def _compute(
-    missing: Sequence[Setting],
-    sources: Mapping[str, Source],
-    paths: Mapping[Setting, Path],
-    workers: int,
-    pace: _Pace,
-) -> None:
-    if workers == 1:
-        for one in missing:
-            _keep(paths[one], _work(one, sources[one.data]))
-            pace.done(one)
+def _computed(
+    missing: Sequence[Setting], sources: Mapping[str, Source], workers: int
+) -> Generator[tuple[Setting, Row], None, None]:
+    """The rows of settings as they get ready."""
+    calls = {one: (one, sources[one.data]) for one in missing}
+    if workers > 1 and calls:
+        yield from in_processes(_work, calls, workers)
         return
-    # Fresh processes, each with one thread of linear algebra: the experiments are the parallel part
-    with ProcessPoolExecutor(workers, get_context("spawn"), _one_thread) as pool:
-        jobs: dict[Future[Row], Setting] = {
-            pool.submit(_work, one, sources[one.data]): one for one in missing
-        }
-        try:
-            for job in as_completed(jobs):
-                _keep(paths[jobs[job]], job.result())
-                pace.done(jobs[job])
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _one_thread() -> None:
-    """Runs in a new process, which has loaded NumPy and SciPy by then, for this module's sake."""
-    threadpool_limits(1)
+    for one, call in calls.items():
+        yield one, _work(*call)
 
 
 def _work(setting: Setting, source: Source) -> Row:
@@ -118,20 +100,6 @@ def _work(setting: Setting, source: Source) -> Row:
 @lru_cache(maxsize=3)
 def _loaded(source: Source) -> LogitSet:
     return source.load()
-
-
-def _keep(path: Path, row: Row) -> None:
-    with replacing(path) as file:
-        file.write(json.dumps(row, allow_nan=False).encode())
-
-
-def _kept(path: Path) -> Row | None:
-    """A row from its file; None where there is none, or none that can be read."""
-    try:
-        row = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    return row if isinstance(row, dict) and row.keys() >= {"data", "ece", "brier"} else None
 
 
 class _Pace:

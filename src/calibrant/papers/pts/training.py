@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from calibrant._errors import FileError
+from calibrant._files import replacing
 from calibrant.papers.pts.images import TEST, TRAIN, VALIDATION, ImageSet
 from calibrant.papers.pts.logits import HeldOut, accuracy_and_ece, scores
 from calibrant.papers.pts.networks import build
@@ -275,9 +276,8 @@ class _Run:
             "loss": None if self.loss is None else float(self.loss),
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(path.name + ".part")
-        torch.save(state, unfinished)
-        unfinished.replace(path)  # an interrupted save leaves the last whole one
+        with replacing(path) as file:  # an interrupted save leaves the last whole one
+            torch.save(state, file)
 
     def resume(self, path: Path) -> None:
         try:

@@ -1,0 +1,116 @@
+"""Choosing among candidates by the losses of left-out rows, with patience for the simpler one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._array_ops import NUMPY
+from calibrant._arrays import row_tiles
+from calibrant._types import Floats
+from calibrant._weights import copies, effective_rows, shares
+from calibrant.calibrators._base import LabelledLogits
+from calibrant.formulas import Formula
+
+LARGE = 2_000_000  # logits from which on two folds must do
+FEWEST_PER_FOLD = 5
+WORST = 1e100  # what a loss beyond all floats counts as: losses are subtracted and squared
+
+
+def simplest_of_the_best(
+    names: Sequence[str], left_out: Sequence[Floats], weight: Floats, patience: float
+) -> tuple[int, list[dict[str, Any]]]:
+    """The first candidate about as good as the best one, and the path as a table.
+
+    ``left_out`` holds, for every candidate, the simplest first, the loss of each row had it not
+    been fitted on. A candidate is as good as the best one where its mean loss is within
+    ``patience`` standard errors of the difference: the best of several is often the luckiest.
+    """
+    share = shares(weight)
+    scores = [float(share @ losses) for losses in left_out]
+    best = int(np.argmin(scores))
+    errors = [error_of_difference(losses, left_out[best], weight) for losses in left_out]
+    chosen = next(
+        at
+        for at, (score, error) in enumerate(zip(scores, errors, strict=True))
+        if at == best or score - scores[best] <= patience * error
+    )
+    columns = ("candidate", "left_out_loss", "error_of_difference")
+    rows = zip(names, scores, errors, strict=True)
+    return chosen, [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def error_of_difference(one: Floats, other: Floats, weight: Floats) -> float:
+    """The standard error of the mean difference of two losses on the same rows."""
+    share = shares(weight)
+    difference = one - other
+    mean = share @ difference
+    return float(np.sqrt(share * (share / copies(weight)) @ (difference - mean) ** 2))
+
+
+def folds_of(data: LabelledLogits) -> list[NDArray[np.intp]]:
+    """Which rows each fold leaves out: five folds, or two where that would take long.
+
+    Where a row goes depends on what is in it, not on its place: copies of a row are left out
+    together, a weight is as good as so many copies, and the order of the rows does not matter.
+    """
+    keys, weight = _keys(data), data.weight
+    order = np.argsort(keys, kind="stable")
+    first = np.r_[True, np.diff(keys[order]) > 0]
+    place = np.cumsum(first) - 1  # of the row's value among all values
+    of_value = np.bincount(place, weight[order])
+    middle = np.cumsum(of_value) - 0.5 * of_value
+    most = 5 if data.logits.size <= LARGE else 2
+    count = min(most, max(2, int(effective_rows(weight)) // FEWEST_PER_FOLD))
+    fold = np.minimum((count * middle / of_value.sum()).astype(np.intp), count - 1)[place]
+    folds = [order[fold == number] for number in range(count)]
+    return [part for part in folds if 0 < len(part) < len(order)]
+
+
+def _keys(data: LabelledLogits) -> NDArray[np.uint64]:
+    """A number per row, the same for the same logits and label, and else hardly ever."""
+    rows, classes = data.logits.shape
+    factors = np.random.default_rng(0).integers(2**63, size=classes, dtype=np.uint64) * 2 + 1
+    keys = np.empty(rows, np.uint64)
+    for tile in row_tiles(data.logits):
+        bits = (data.logits[tile].astype(np.float64) + 0.0).view(np.uint64)
+        bits ^= bits >> np.uint64(32)  # numbers with few digits end in zeros
+        keys[tile] = (bits * factors).sum(axis=1, dtype=np.uint64)
+    return keys + data.labels.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+
+
+def left_out_nll(
+    fit: Callable[[NDArray[np.intp]], Formula],
+    data: LabelledLogits,
+    folds: Sequence[NDArray[np.intp]],
+) -> Floats:
+    """The NLL of each row under fits on the other folds, whose rows ``fit`` is given."""
+    result = np.empty(len(data.labels))
+    for fold in folds:
+        kept = np.setdiff1d(np.arange(len(result)), fold)
+        formula = fit(kept)
+        result[fold] = row_nll(formula, part_of(data, fold))
+    return result
+
+
+def part_of(data: LabelledLogits, index: NDArray[np.intp]) -> LabelledLogits:
+    """Some of the rows."""
+    return LabelledLogits(data.logits[index], data.labels[index], data.weight[index])
+
+
+def row_nll(formula: Formula | None, data: LabelledLogits) -> Floats:
+    """The NLL of each row under a formula, or of the softmax of the logits as they are."""
+    parts = []
+    for tile in row_tiles(data.logits):
+        logits = data.logits[tile]
+        with np.errstate(over="ignore"):
+            if formula is None:
+                gaps = logits - logits.max(axis=1, keepdims=True)
+                logs = gaps - np.log(np.exp(gaps).sum(axis=1, keepdims=True))
+            else:
+                logs = formula.log_probabilities(logits, NUMPY)
+        parts.append(-logs[np.arange(len(logs)), data.labels[tile]])
+    return np.minimum(np.concatenate(parts), WORST)

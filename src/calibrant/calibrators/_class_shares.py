@@ -1,0 +1,57 @@
+"""A fit that cannot give the classes their frequencies is told so."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import norm
+
+from calibrant._array_ops import NUMPY
+from calibrant._errors import warn
+from calibrant._types import Floats, Labels
+from calibrant._weights import shares
+from calibrant.formulas import Formula
+
+MOST_ROWS = 5_000  # are looked at
+FAR = 0.05  # of all probability on the wrong classes, beyond what chance does
+LEVEL = 1e-3  # of the test that the difference of a class is no chance
+
+
+def warn_if_shares_are_off(
+    formula: Formula, logits: Floats, labels: Labels, weight: Floats
+) -> None:
+    """Warn where classes get another mean probability than their share among the labels.
+
+    Only of formulas that keep the arg max: the others have an intercept of their own. A class is
+    off where its sum of probabilities differs from its count by more than chance, at a level for
+    all classes together; far off is, beside that, a matter of size.
+    """
+    if not (formula.keeps_arg_max and weight.any()):
+        return
+    with np.errstate(over="ignore"):
+        probs = np.asarray(formula.probabilities(logits, NUMPY), np.float64)
+    share = shares(weight)
+    mean = share @ probs
+    counted = np.bincount(labels, share, minlength=probs.shape[1])
+    spread = np.sqrt(share**2 @ (probs * (1.0 - probs)))  # of `counted`, were `probs` right
+    difference = mean - counted
+    by_chance = np.sqrt(2.0 / np.pi) * spread.sum()
+    if 0.5 * (np.abs(difference).sum() - by_chance) <= FAR:
+        return
+    worst = int(np.argmax(np.abs(difference) / np.maximum(spread, 1e-12)))
+    limit = norm.isf(0.5 * LEVEL / probs.shape[1])
+    if abs(difference[worst]) > limit * spread[worst]:
+        warn(_message(worst, mean[worst], counted[worst], probs.shape[1]))
+
+
+def _message(worst: int, mean: float, counted: float, classes: int) -> str:
+    remedy = "'platt' or 'auto'" if classes == 2 else "'svs', 'spts' or 'auto'"
+    return (
+        f"class {worst} has the mean probability {mean:.3g} after the fit, but the share "
+        f"{counted:.3g} of the labels: a method that keeps the arg max cannot repair a wrong "
+        f"prior, as of a model with class weights. The method {remedy} can"
+    )
+
+
+def some_rows(rows: int) -> slice:
+    """At most ``MOST_ROWS`` rows, evenly spread."""
+    return slice(None, None, max(1, -(-rows // MOST_ROWS)))

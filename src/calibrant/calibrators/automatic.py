@@ -1,0 +1,221 @@
+"""The method chosen for you, by the NLL of left-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._errors import warn
+from calibrant._fit_info import FitInfo
+from calibrant._types import Floats, InputKind, Progress, RandomState
+from calibrant._weights import effective_rows
+from calibrant.calibrators._base import (
+    Calibrator,
+    Fitted,
+    LabelledLogits,
+    LogitCalibrator,
+    ProfileCalibrator,
+)
+from calibrant.calibrators._best_temperature import scaled_profile
+from calibrant.calibrators._choosing import (
+    folds_of,
+    left_out_nll,
+    part_of,
+    row_nll,
+    simplest_of_the_best,
+)
+from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
+from calibrant.calibrators.binary import BetaCalibration, PlattScaling
+from calibrant.calibrators.joint.structured import StructuredPTS
+from calibrant.calibrators.odds import QuadraticScaling, SmoothingSpline
+from calibrant.calibrators.temperature import (
+    EnsembleTemperatureScaling,
+    TemperatureScaling,
+    Uncalibrated,
+)
+from calibrant.formulas import Formula
+from calibrant.profile import TemperatureProfile
+
+PATIENCE = 0.5  # standard errors by which a simpler method may be worse and still be taken ..
+IMPATIENT_ROWS = 200.0  # .. with many rows; with these twice as many, with fewer still more
+SMALL = 200_000  # logits up to which the class maps are tried without the joint method, too
+# Fewer rows than these cannot tell the worth of anything; of networks and matrices; of curves for
+# two classes; of what no penalty holds back.
+FEWEST_ROWS, NETWORK_ROWS, CURVE_ROWS, FREE_ROWS = 10, 100, 300, 1000
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    name: str
+    left_out: Floats  # the NLL of each row had it not been fitted on
+    fit: Callable[[], Fitted]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows that methods are fitted on, with one profile for the temperature family."""
+
+    data: LabelledLogits
+
+    @cached_property
+    def profile(self) -> TemperatureProfile:
+        return scaled_profile(self.data.logits, self.data.labels, self.data.weight, "logits")
+
+    def fit(self, model: Calibrator, some: NDArray[np.intp] | None = None) -> Fitted:
+        """The formula and the report of a method, fitted on all rows or on some."""
+        if isinstance(model, ProfileCalibrator):
+            return model._fit_profile(self.profile if some is None else self.profile.take(some))
+        assert isinstance(model, LogitCalibrator)
+        return model._fit_logits(self.data if some is None else part_of(self.data, some))
+
+    def formula(self, model: Calibrator, some: NDArray[np.intp]) -> Formula:
+        """The formula alone."""
+        return self.fit(model, some)[0]
+
+
+class AutoCalibrator(LogitCalibrator):
+    """The method that left-out rows like best. Preserves accuracy on request.
+
+    Tries, from simple to rich: the scores as they are, temperature scaling, structured vector and
+    matrix scaling (for two classes Platt scaling, beta, quadratic and spline calibration), ensemble
+    temperature scaling, ``MonotonePTS`` and ``StructuredPTS``. It compares the NLL of rows that
+    were not fitted on, leave-one-out where the method gives it and by folds elsewhere, and keeps
+    the simplest method that is about as good as the best one.
+
+    Parameters
+    ----------
+    preserve_accuracy : bool, default False
+        Try only methods that never move the arg max.
+    random_state : int, numpy.random.Generator or None, default None
+        Where the networks start; None is the seed 0, so that a fit can be repeated.
+    progress : bool or callable, default False
+        True shows a bar on standard error where a fit takes more than a second; a callable is
+        called as ``progress(done, total)``.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are; probabilities are taken as log p minus its row mean.
+
+    Attributes
+    ----------
+    method_ : str
+        The acronym of the chosen method.
+    formula_ : Formula
+        Its formula.
+    fit_info_ : FitInfo
+        Its report; ``details`` holds the choice, and what was tried with the left-out losses and
+        the standard errors of their differences to the best one.
+
+    Notes
+    -----
+    A simpler method is kept while its left-out NLL is within (1 + 200/n)/2 standard errors of the
+    best one's (the error of the difference on the same n rows): with few rows the best of several
+    is often the luckiest. Below 10 rows the scores stay as they are; below 100 no network and no
+    matrix is tried, below 300 none of the methods for two classes, below 1,000 nothing that no
+    penalty holds back (beta calibration, ensemble temperature scaling). The class maps by
+    themselves are tried up to 200,000 logits.
+
+    References
+    ----------
+    The idea of choosing among families of calibrators by a proper score is old; the public
+    benchmark CalArena (2026) shows that none of them wins everywhere.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> data = calibrant.datasets.load("fashion-mnist-lenet5")
+    >>> auto = AutoCalibrator().fit(data.val_logits[:1000], data.val_labels[:1000])
+    >>> auto.method_ in ("base", "ts", "svs", "sms", "ets", "mpts", "spts")
+    True
+    """
+
+    def __init__(
+        self,
+        preserve_accuracy: bool = False,
+        random_state: RandomState = None,
+        progress: Progress = False,
+        input: InputKind = "logits",  # noqa: A002
+    ) -> None:
+        self.preserve_accuracy = preserve_accuracy
+        self.random_state = random_state
+        self.progress = progress
+        self.input = input
+
+    @property
+    def method_(self) -> str:
+        """The acronym of the chosen method."""
+        return str(self.fit_info_.details["method"])
+
+    def _will_keep_arg_max(self) -> bool:
+        return self.preserve_accuracy
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.preserve_accuracy, bool | np.bool_):
+            raise ValueError(
+                f"preserve_accuracy must be True or False, got {self.preserve_accuracy!r}"
+            )
+
+    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+        candidates = [*self._simple(data), *self._joint(data)]
+        chosen, path = simplest_of_the_best(
+            [candidate.name for candidate in candidates],
+            [candidate.left_out for candidate in candidates],
+            data.weight,
+            PATIENCE * (1.0 + IMPATIENT_ROWS / effective_rows(data.weight)),
+        )
+        formula, info = candidates[chosen].fit()
+        best = min(path, key=lambda tried: tried["left_out_loss"])["candidate"]
+        return formula, _told(info, candidates[chosen].name, best, path)
+
+    def _simple(self, data: LabelledLogits) -> Iterator[_Candidate]:
+        """The methods that are fitted in no time, judged by folds."""
+        folds, rows = folds_of(data), _Rows(data)
+        for name, model in _simple_methods(data):
+            if self.preserve_accuracy and not model.accuracy_preserving:
+                continue
+            if isinstance(model, Uncalibrated):
+                left_out = row_nll(None, data)
+            else:
+                left_out = left_out_nll(partial(rows.formula, model), data, folds)
+            yield _Candidate(name, left_out, partial(rows.fit, model))
+
+    def _joint(self, data: LabelledLogits) -> Iterator[_Candidate]:
+        """The joint methods, which know their own left-out losses."""
+        if effective_rows(data.weight) < NETWORK_ROWS:
+            return
+        model = StructuredPTS(random_state=self.random_state, progress=self.progress)
+        for name, left_out, fit in model._candidates(
+            data, with_class_map=not self.preserve_accuracy
+        ):
+            yield _Candidate(name, left_out, fit)
+
+
+def _simple_methods(data: LabelledLogits) -> Iterator[tuple[str, Calibrator]]:
+    rows, small = effective_rows(data.weight), data.logits.size <= SMALL
+    yield "base", Uncalibrated()
+    if rows < FEWEST_ROWS:
+        warn(
+            f"{rows:.0f} rows tell nothing about the scores, which stay as they are: give more rows"
+        )
+        return
+    yield "ts", TemperatureScaling(prior_rows="auto")
+    if small:
+        yield "svs", StructuredVectorScaling()
+    if rows >= CURVE_ROWS and data.n_classes == 2:
+        yield "platt", PlattScaling()
+        yield "quadratic", QuadraticScaling()
+        yield "odds-spline", SmoothingSpline()
+    if rows >= FREE_ROWS and data.n_classes == 2:
+        yield "beta", BetaCalibration()
+    if rows >= FREE_ROWS:
+        yield "ets", EnsembleTemperatureScaling()
+    if rows >= NETWORK_ROWS and small and data.n_classes > 2:
+        yield "sms", StructuredMatrixScaling()
+
+
+def _told(info: FitInfo, name: str, best: str, path: list[dict[str, object]]) -> FitInfo:
+    """The chosen method's report, with the choice and why."""
+    why = "lowest left-out NLL" if name == best else f"simpler than {best} and about as good"
+    return replace(info, details={**info.details, "method": name, "why": why, "tried": path})

@@ -1,0 +1,190 @@
+"""A smooth increasing map of all logits, with its penalty chosen by left-out rows.
+
+The logarithm of m's slope is linear between a few knots and constant beyond them:
+
+    m'(x) = exp(s(x)),  s(knot_j) = theta_j,
+
+so m increases whatever theta is, and equal theta are temperature scaling. The mean NLL plus a pull
+of neighbouring theta towards each other is minimised by damped Newton steps along a path of
+falling pulls, each from the last one's solution. What a row's loss had been without the row
+follows from the same Newton model: it grows by g_i' H^-1 g_i / n, g_i being the row's gradient and
+H the Hessian. A dozen parameters need neither random starts nor many rows.
+
+The sums over the classes are those of DIAG's fit (``_fit.GridLoss``): one matrix, made once, so
+that a step costs the same however many classes there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant._optimize import damped_newton
+from calibrant._types import Floats, Labels
+from calibrant._weights import copies, effective_rows, weighted_quantiles
+from calibrant.calibrators._best_temperature import Start
+from calibrant.calibrators._choosing import simplest_of_the_best
+from calibrant.calibrators.increasing._fit import (
+    TINY,
+    Grid,
+    GridLoss,
+    deciding_logits,
+    make_grid,
+)
+from calibrant.formulas import IncreasingTable
+
+PULLS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # in rows: a prior that weighs as much as these
+# Weaker pulls than this over the number of rows are not tried; one of ALWAYS rows always is.
+WEAKEST, ALWAYS = 750.0, 10.0
+NEAREST = 1e-9  # knots, as a share of their range: between nearer ones a slope has no meaning
+PATIENCE = 0.25  # standard errors that a stronger pull may be worse by and still be taken
+MOST_ROWS = 20_000  # a curve of a dozen parameters learns nothing from more
+TABLE_CELLS = 4096
+MAX_ITER, TOLERANCE = 25, 1e-7
+
+
+@dataclass(frozen=True)
+class SmoothMap:
+    """The chosen map, what leaving a row out adds to its NLL, and the path."""
+
+    formula: IncreasingTable | None  # None where temperature scaling is as good
+    optimism: Floats | float  # what leaving a row out adds to its NLL
+    details: dict[str, Any]
+
+
+def fit_smooth_map(
+    logits: Floats, labels: Labels, weight: Floats, start: Start, knots: int
+) -> SmoothMap:
+    """The smooth map of labelled logits; ``start`` is their temperature scaling."""
+    all_rows = len(labels) <= MOST_ROWS
+    if not all_rows:
+        chosen = np.random.default_rng(0).permutation(len(labels))[:MOST_ROWS]
+        logits, labels, weight = logits[chosen], labels[chosen], weight[chosen]
+    grid = make_grid(logits, labels, start.temperature)
+    places = None if grid is None else _knots(logits, labels, weight, grid, knots)
+    if grid is None or places is None or len(places) < 3 or not start.converged:
+        return SmoothMap(None, 0.0, {"choice": "temperature scaling", "path": []})
+    problem = _CurveLoss(GridLoss(logits, labels, weight, grid, start.temperature), grid, places)
+    theta, names, left_out = problem.path(-np.log(start.temperature), weight)
+    choice, path = simplest_of_the_best(names, left_out, weight, PATIENCE)
+    details = {"choice": names[choice], "path": path}
+    if choice == 0:
+        return SmoothMap(None, 0.0, details)
+    table = _table(theta[choice], places, grid)
+    optimism = left_out[choice] - problem.rows(theta[choice])[0] if all_rows else 0.0
+    formula = IncreasingTable(grid.low, grid.high, table, 1.0 / start.temperature)
+    return SmoothMap(formula, optimism, details)
+
+
+class _CurveLoss:
+    """The mean NLL as a function of the log slopes at the knots."""
+
+    def __init__(self, loss: GridLoss, grid: Grid, knots: Floats) -> None:
+        self.loss, self.step = loss, grid.step
+        self.hats = _hats(0.5 * (grid.nodes[1:] + grid.nodes[:-1]), knots)
+        rise = np.diff(np.eye(len(knots)), axis=0)
+        self.roughness = (rise.T / (np.diff(knots) / np.ptp(knots))) @ rise
+
+    def curve(self, theta: Floats) -> tuple[Floats, Floats]:
+        """m at the nodes, and its Jacobian in theta."""
+        rises = np.exp(self.hats @ theta) * self.step
+        by_knot = np.cumsum(rises[:, None] * self.hats, axis=0)
+        none = np.zeros((1, len(theta)))
+        return np.append(0.0, np.cumsum(rises)), np.concatenate([none, by_knot])
+
+    def value(self, theta: Floats, pull: Floats) -> float:
+        """The penalised loss."""
+        losses = self._sums(self.curve(theta)[0])[0]
+        return float(self.loss.share @ losses) + 0.5 * float(theta @ pull @ theta)
+
+    def model(self, theta: Floats, pull: Floats) -> tuple[Floats, Floats]:
+        """Gradient and Hessian of the penalised loss, without m's own curvature."""
+        _, gradients, hessian = self.rows(theta)
+        return self.loss.share @ gradients + pull @ theta, hessian + pull
+
+    def rows(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
+        """The loss and the gradient of every row, and the mean's Hessian."""
+        share = self.loss.share
+        m, jacobian = self.curve(theta)
+        losses, powers, totals, upper = self._sums(m)
+        expected = (self.loss.sums @ (powers[:, None] * jacobian)) / totals[:, None]
+        cell = self.loss.label_cell
+        step = jacobian[cell + 1] - jacobian[cell]
+        label = jacobian[cell] + upper[:, None] * step
+        mass = ((share / totals) @ self.loss.sums) * powers  # of all probability, at each node
+        hessian = (jacobian.T * mass) @ jacobian - (expected.T * share) @ expected
+        return losses, expected - label, hessian
+
+    def _sums(self, m: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Losses, exp(m), its sums over the classes, and the label's share in its right node."""
+        peak = m.max()
+        powers = np.exp(m - peak)
+        totals = np.maximum(self.loss.sums @ powers, TINY)
+        left, right = m[self.loss.label_cell], m[self.loss.label_cell + 1]
+        rise = self.loss.label_right * np.exp(np.minimum(right - left, 700.0))
+        label = self.loss.label_left + rise
+        losses = np.log(totals) + peak - left - np.log(label)
+        return losses, powers, totals, rise / label
+
+    def path(self, scaling: float, weight: Floats) -> tuple[list[Floats], list[str], list[Floats]]:
+        """Solutions, names and left-out losses: temperature scaling, then falling pulls."""
+        rows = effective_rows(weight)
+        copy_share = self.loss.share / copies(weight)
+        theta = np.full(self.hats.shape[1], scaling)
+        solutions, names = [theta], ["temperature scaling"]
+        left_out = [self._left_out(theta, np.zeros_like(self.roughness), copy_share, rigid=True)]
+        for pull in PULLS:
+            if pull < min(WEAKEST / rows, ALWAYS):
+                continue
+            weighed = self.roughness * (pull / rows)
+            with np.errstate(all="ignore"):  # what is not finite, the optimiser steps back from
+                theta = damped_newton(
+                    lambda x, weighed=weighed: self.value(x, weighed),  # type: ignore[misc]
+                    lambda x, weighed=weighed: self.model(x, weighed),  # type: ignore[misc]
+                    theta,
+                    max_iter=MAX_ITER,
+                    tolerance=TOLERANCE,
+                ).x
+            solutions.append(theta)
+            names.append(f"pull of {pull:g} rows")
+            left_out.append(self._left_out(theta, weighed, copy_share))
+        return solutions, names, left_out
+
+    def _left_out(
+        self, theta: Floats, pull: Floats, copy_share: Floats, rigid: bool = False
+    ) -> Floats:
+        """The loss of each row had it not been fitted on; ``rigid``: all theta move as one."""
+        losses, gradients, hessian = self.rows(theta)
+        if rigid:
+            gradients, hessian = gradients.sum(axis=1)[:, None], np.array([[hessian.sum()]])
+            pull = np.zeros((1, 1))
+        inverse = np.linalg.pinv(hessian + pull, hermitian=True)
+        return np.asarray(losses + copy_share * np.vecdot(gradients @ inverse, gradients))
+
+
+def _hats(points: Floats, knots: Floats) -> Floats:
+    """Piecewise linear functions that are 1 at one knot and 0 at all others."""
+    return np.stack([np.interp(points, knots, unit) for unit in np.eye(len(knots))], axis=1)
+
+
+def _knots(logits: Floats, labels: Labels, weight: Floats, grid: Grid, count: int) -> Floats:
+    """Quantiles of logits: half of those that decide (labels and top two), half of all."""
+    deciding = deciding_logits(logits, labels)
+    every = logits[:, :: max(1, logits.shape[1] // deciding.shape[1])]
+    pool = np.concatenate([deciding, every], axis=1)
+    seen = pool >= grid.low
+    pool_weight = np.broadcast_to(weight[:, None], pool.shape)[seen]
+    places = np.linspace(0.005, 0.995, count)
+    knots = np.unique(weighted_quantiles(pool[seen], pool_weight, places))
+    apart = np.append(True, np.diff(knots) > NEAREST * np.ptp(knots))
+    return np.asarray(knots[apart], np.float64)
+
+
+def _table(theta: Floats, knots: Floats, grid: Grid) -> Floats:
+    """m on a fine grid, 0 at its middle logit."""
+    fine = Grid(grid.low, grid.high, TABLE_CELLS)
+    slopes = np.exp(np.interp(0.5 * (fine.nodes[1:] + fine.nodes[:-1]), knots, theta))
+    table = np.append(0.0, np.cumsum(slopes * fine.step))
+    return table - table[-1]

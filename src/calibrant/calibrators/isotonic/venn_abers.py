@@ -1,0 +1,191 @@
+"""Venn-Abers calibration, one class against all others (Vovk, Petej and Fedorova 2015)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from calibrant._fit_info import EXACT, FitInfo
+from calibrant._ops import Ops
+from calibrant._progress import reporter
+from calibrant._types import Array, Floats, InputKind, Progress
+from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._one_vs_all import ClassColumns, Column, grouped_sums
+from calibrant.formulas import Steps, VennAbersMap
+
+StepFunction = tuple[Floats, Floats]  # edges and levels
+
+
+class VennAbers(LogitCalibrator):
+    """Two isotonic regressions per class, one for either label. Does not preserve accuracy.
+
+    An isotonic regression with a measure of its own uncertainty: ``predict_interval`` gives two
+    probabilities of each class, far apart where there were few rows to learn from, and
+    ``predict_proba`` one of both, which is never 0 or 1.
+
+    Parameters
+    ----------
+    progress : bool or callable, default False
+        True shows a bar on standard error where a fit takes more than a second; a callable is
+        called as ``progress(done, total)``.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are.
+
+    Notes
+    -----
+    For a row with the probability p_c, isotonic regression of "the label is c" is fitted twice: on
+    the fitting rows and this row, once as if its label were c and once as if it were not. The
+    values at the row are u and l. If the rows are exchangeable, one of both is calibrated exactly:
+    that of the true label. The single probability u / (1 - l + u) has the smallest log loss in the
+    worst case. Both values are step functions of p_c; they are found for all p_c at once, from the
+    corners of the convex minorant of the cumulative sums (the inductive predictor of the paper).
+    For several classes the single probabilities are divided by their sum.
+
+    The cross predictor of the paper fits one calibrator per fold of a cross-validation, as
+    ``calibrant.sklearn.CalibratedClassifier(model, method="venn-abers")`` does; ``merge`` makes one
+    probability of their intervals as the paper has it (the classifier takes the plain mean).
+
+    References
+    ----------
+    Vovk, Petej and Fedorova, "Large-scale probabilistic predictors with and without guarantees of
+    validity", NeurIPS 2015.
+
+    Examples
+    --------
+    >>> calibrator = VennAbers().fit([3.0, -2.0, 1.0, -1.0], [1, 0, 0, 1])
+    >>> lower, upper = calibrator.predict_interval([2.0])
+    >>> lower.round(3), upper.round(3)
+    (array([[0.   , 0.333]]), array([[0.667, 1.   ]]))
+    >>> calibrator.predict_proba([2.0]).round(3)
+    array([[0.4, 0.6]])
+    """
+
+    _gives = VennAbersMap
+
+    def __init__(
+        self,
+        progress: Progress = False,
+        input: InputKind = "logits",  # noqa: A002
+    ) -> None:
+        self.progress = progress
+        self.input = input
+
+    def predict_interval(self, logits: Any) -> tuple[Array, Array]:
+        """Compute both probabilities of each class.
+
+        Parameters
+        ----------
+        logits : array of shape (rows, classes), or (rows,) for two classes
+            Scores of the kind that ``input`` names.
+
+        Returns
+        -------
+        lower : array of shape (rows, classes)
+            The probabilities of the classes where the row is taken to be of another class.
+        upper : array of shape (rows, classes)
+            The probabilities where it is taken to be of that class; never below ``lower``.
+        """
+        formula = cast("VennAbersMap", self._formula())
+
+        def lower(tile: Array, ops: Ops) -> Array:
+            return ops.cast(formula.bounds(tile, ops)[0], tile)
+
+        def upper(tile: Array, ops: Ops) -> Array:
+            return ops.cast(formula.bounds(tile, ops)[1], tile)
+
+        return self._map_rows(formula, logits, lower), self._map_rows(formula, logits, upper)
+
+    @staticmethod
+    def merge(intervals: Sequence[tuple[Array, Array]]) -> Array:
+        """Make one probability of each class from the intervals of several calibrators.
+
+        Parameters
+        ----------
+        intervals : sequence of pairs of arrays of shape (rows, classes)
+            What ``predict_interval`` gives for the same rows, one pair per fold.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            GM(u) / (GM(1 - l) + GM(u)), GM being the geometric mean over the folds, divided by its
+            sum over the classes: the smallest log loss in the worst case.
+
+        Examples
+        --------
+        >>> one, other = VennAbers().fit([-1.0, 2.0], [0, 1]), VennAbers().fit([0.0, 3.0], [0, 1])
+        >>> VennAbers.merge([fold.predict_interval([1.0]) for fold in (one, other)]).round(3)
+        array([[0.5, 0.5]])
+        """
+        lower, upper = (np.stack([np.asarray(pair[side]) for pair in intervals]) for side in (0, 1))
+        hit, miss = (np.exp(np.log(part).mean(axis=0)) for part in (upper, 1.0 - lower))
+        values = hit / (miss + hit)
+        return values / values.sum(axis=1, keepdims=True)
+
+    def _will_keep_arg_max(self) -> bool:
+        return False
+
+    def _check_parameters(self) -> None:
+        """All parameters are allowed."""
+
+    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+        columns = ClassColumns.from_logits(data)
+        with reporter(f"fitting {type(self).__name__}", self.progress) as report:
+            lower, upper = zip(*columns.fit_each(_fit_column, report), strict=True)
+        formula = VennAbersMap(Steps.join(lower), Steps.join(upper), data.n_classes)
+        steps = len(formula.lower.levels) + len(formula.upper.levels)
+        details = {"steps": steps, "absent_classes": columns.absent_classes}
+        return formula, FitInfo(True, EXACT, details=details)
+
+
+def _fit_column(column: Column) -> tuple[StepFunction, StepFunction]:
+    """The lower and the upper value as functions of the score."""
+    score, group = np.unique(column.score, return_inverse=True)
+    total = grouped_sums(group, column.weight)
+    hits = grouped_sums(group, column.weight * column.hit)
+    upper = upper_levels(total, hits)
+    # the lower value of a class is what the upper one of "not this class" leaves
+    lower = 1.0 - upper_levels(total[::-1], (total - hits)[::-1])[::-1]
+    # a row with a known score joins its group: the upper function steps behind it (Steps do), the
+    # lower one at it, which is behind the float below
+    return _shortened(np.nextafter(score, -np.inf), lower), _shortened(score, upper)
+
+
+def upper_levels(total: Floats, hits: Floats) -> Floats:
+    """The isotonic regression at an additional hit of weight 1: at each score, and above them all.
+
+    ``total`` and ``hits`` are the weights at each distinct score, in rising order of the scores.
+
+    The regression is the slope of the greatest convex minorant of the cumulative sums P_0 .. P_k.
+    A hit at the score j moves the points before it to P - (1, 1), and the value there is the slope
+    of the minorant from Q_j = P_(j-1) - (1, 1) on: that of the tangent from Q_j to the points from
+    P_j on, or, where Q_j lies above the minorant, of an earlier tangent, which is steeper. The
+    tangents that count touch corners of the minorant of all points, which are convex: bisection
+    finds them for all j at once.
+    """
+    if len(total) == 0:
+        return np.ones(1)
+    x, y = np.append(0.0, np.cumsum(total)), np.append(0.0, np.cumsum(hits))
+    corner = isotonic_regression(hits / total, weights=total).blocks
+    corner_x, corner_y = x[corner], y[corner]
+    from_x, from_y = x[:-1] - 1.0, y[:-1] - 1.0
+    low = np.searchsorted(corner, np.arange(1, len(x)))  # the first corner that is still ahead
+    high = np.full(len(low), len(corner) - 1)
+    while np.any(low < high):
+        middle = (low + high) // 2
+        after = np.minimum(middle + 1, len(corner) - 1)
+        rise = (corner_y[after] - corner_y[middle]) * (corner_x[middle] - from_x)
+        run = (corner_y[middle] - from_y) * (corner_x[after] - corner_x[middle])
+        steeper = (rise < run) & (low < high)  # than the minorant behind this corner: go on
+        low = np.where(steeper, middle + 1, low)
+        high = np.where(steeper, high, middle)
+    slope = (corner_y[low] - from_y) / (corner_x[low] - from_x)
+    return np.append(np.minimum(np.maximum.accumulate(slope), 1.0), 1.0)
+
+
+def _shortened(edges: Floats, levels: Floats) -> StepFunction:
+    """The same steps without those between equal levels."""
+    rising = np.diff(levels) > 0.0
+    return edges[rising], np.append(levels[:-1][rising], levels[-1])

@@ -1,0 +1,72 @@
+"""The class map that may follow: none, a vector or a matrix, by left-out folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._fit_info import FitInfo
+from calibrant._types import Floats
+from calibrant._weights import effective_rows
+from calibrant.calibrators._base import LabelledLogits
+from calibrant.calibrators._choosing import (
+    FEWEST_PER_FOLD,
+    left_out_nll,
+    part_of,
+    row_nll,
+    simplest_of_the_best,
+)
+from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
+from calibrant.formulas import Formula
+
+CLASS_MAPS = {"vector": StructuredVectorScaling, "matrix": StructuredMatrixScaling}
+PATIENCE = 0.5  # standard errors by which a simpler map may be worse and still be taken
+MATRIX_CLASSES = 256  # with more, the matrix takes minutes
+MATRIX_ROWS = 0.05  # rows per entry of the matrix below which its penalty leaves nothing of it
+
+
+@dataclass(frozen=True)
+class ClassMap:
+    """The chosen map (None: no map helps), and the candidates with their left-out losses."""
+
+    formula: Formula | None
+    info: FitInfo | None
+    left_out: Floats  # the NLL of each row under fits on the other folds
+    details: dict[str, Any]
+
+
+def fit_class_map(data: LabelledLogits, wanted: str, folds: Sequence[NDArray[np.intp]]) -> ClassMap:
+    """The class map of scores whose softmax is calibrated by rows already."""
+    if wanted != "auto":
+        return _fitted(data, None if wanted == "none" else wanted, row_nll(None, data), {})
+    names = ["none", *_worth_trying(data)]
+    left_out = [row_nll(None, data)]
+    left_out += [left_out_nll(_fit_of(name, data), data, folds) for name in names[1:]]
+    chosen, path = simplest_of_the_best(names, left_out, data.weight, PATIENCE)
+    choice = names[chosen] if chosen else None
+    return _fitted(data, choice, left_out[chosen], {"path": path})
+
+
+def _fit_of(name: str, data: LabelledLogits) -> Callable[[NDArray[np.intp]], Formula]:
+    return lambda some: CLASS_MAPS[name]()._fit_logits(part_of(data, some))[0]
+
+
+def _fitted(
+    data: LabelledLogits, name: str | None, left_out: Floats, details: dict[str, Any]
+) -> ClassMap:
+    details = {"choice": name or "none", **details}
+    if name is None:
+        return ClassMap(None, None, left_out, details)
+    return ClassMap(*CLASS_MAPS[name]()._fit_logits(data), left_out, details)
+
+
+def _worth_trying(data: LabelledLogits) -> list[str]:
+    rows, classes = effective_rows(data.weight), data.n_classes
+    if rows < 2 * FEWEST_PER_FOLD:
+        return []
+    small = classes <= MATRIX_CLASSES and rows >= MATRIX_ROWS * classes**2
+    return ["vector", "matrix"] if small and classes > 2 else ["vector"]

@@ -1,0 +1,124 @@
+"""The stages of the joint methods: each reads the scores that the last one gave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant._array_ops import NUMPY
+from calibrant._arrays import row_tiles
+from calibrant._fit_info import FitInfo
+from calibrant._losses import ProfileLoss
+from calibrant._types import Floats, Progress, RandomState
+from calibrant.calibrators._base import LabelledLogits
+from calibrant.calibrators._best_temperature import scaled_profile, scaling_start
+from calibrant.calibrators.increasing._smooth import fit_smooth_map
+from calibrant.calibrators.temperature._adaptive import DEFAULT_LOSS, ProfileRows, fit_anchored
+from calibrant.calibrators.temperature.parameterized import SMALLEST_GAP
+from calibrant.formulas import Chain, Formula, LogGaps, LogitMap, NetworkTemperature
+from calibrant.profile import TemperatureProfile
+
+PROFILE_TILE = 1 << 22  # elements that are mapped at once on their way into the profile
+
+
+@dataclass(frozen=True)
+class OrderedStages:
+    """An increasing map, or none, and a temperature for each row."""
+
+    maps: tuple[LogitMap, ...]
+    last: NetworkTemperature
+    info: FitInfo
+    left_out: Floats  # the NLL of each row had it not been fitted on
+    optimism: Floats  # by how much that is more than the NLL of the fit
+
+    @property
+    def formula(self) -> Formula:
+        """Both as one formula."""
+        return Chain(self.maps, self.last) if self.maps else self.last
+
+    def scores(self, logits: Floats) -> Floats:
+        """What a class map reads: the mapped logits over their temperatures."""
+        result = np.empty_like(logits)
+        for tile in row_tiles(logits):
+            with np.errstate(over="ignore"):  # a gap too large for its float counts as the largest
+                inner = Chain(self.maps, self.last).inner(logits[tile], NUMPY)
+                result[tile] = self.last.scores(inner, NUMPY)
+        return result
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """The parameters of the network that a joint method shares with PTS."""
+
+    hidden: Sequence[int]
+    top_k: int
+    members: int
+    random_state: RandomState
+    title: str
+    progress: Progress
+
+
+def fit_ordered(data: LabelledLogits, knots: int, network: NetworkSettings) -> OrderedStages:
+    """The increasing map first, then the network on the mapped logits' profile."""
+    start = scaling_start(data.logits, data.labels, data.weight, prior_rows="auto")
+    smooth = fit_smooth_map(data.logits, data.labels, data.weight, start, knots)
+    maps: tuple[LogitMap, ...] = () if smooth.formula is None else (smooth.formula,)
+    profile = _mapped_profile(data, maps, network.top_k)
+    k = min(network.top_k, profile.n_classes)
+    formula, info, log_t = fit_anchored(
+        profile,
+        lambda best: LogGaps(k, best, SMALLEST_GAP),
+        hidden=network.hidden,
+        loss=DEFAULT_LOSS,
+        penalty="auto",
+        members=network.members,
+        random_state=network.random_state,
+        clip=None,
+        title=network.title,
+        progress=network.progress,
+    )
+    problem = ProfileLoss(profile, "nll")
+    inputs = formula.reading.read(ProfileRows(profile))
+    fitted = problem.rows(-np.log(formula.from_inputs(inputs, NUMPY)[:, 0])).value
+    left_out = problem.rows(-log_t).value + smooth.optimism
+    info = _told(info, smooth.details, bool(maps))
+    return OrderedStages(maps, formula, info, left_out, left_out - fitted)
+
+
+def _told(info: FitInfo, map_details: dict[str, Any], mapped: bool) -> FitInfo:
+    """The network's report with the map's beside it."""
+    network = "" if info.details["choice"] == "temperature scaling" else "network"
+    parts = [part for part in ("increasing map" if mapped else "", network) if part]
+    details = {
+        "choice": " and ".join(parts) or info.details["choice"],
+        "map": map_details,
+        "network": dict(info.details),
+    }
+    # Networks that stop early are judged by left-out rows as they are, and nobody can set their
+    # penalty here.
+    settled = info.converged or bool(network)
+    return FitInfo(
+        settled,
+        "converged" if settled else info.message,
+        iterations=info.iterations,
+        loss=info.loss,
+        before=info.before,
+        after=info.after,
+        details=details,
+    )
+
+
+def _mapped_profile(
+    data: LabelledLogits, maps: tuple[LogitMap, ...], top_k: int
+) -> TemperatureProfile:
+    """The profile of the mapped logits, which are mapped on their way into it."""
+    if not maps:
+        return scaled_profile(data.logits, data.labels, data.weight, "logits", top_k)
+    profile = TemperatureProfile(top_k=top_k)
+    for tile in row_tiles(data.logits, PROFILE_TILE):
+        mapped = Chain(maps, maps[-1]).inner(data.logits[tile], NUMPY)
+        profile.update(mapped, data.labels[tile], sample_weight=data.weight[tile])
+    return profile

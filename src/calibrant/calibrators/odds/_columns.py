@@ -1,0 +1,103 @@
+"""One curve of the log-odds per class, fitted one class against all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import logit
+
+from calibrant._array_ops import NUMPY
+from calibrant._curves import CLOSEST, Cubics
+from calibrant._fit_info import FitInfo
+from calibrant._progress import reporter
+from calibrant._types import Floats, Progress
+from calibrant._weights import weighted_mean
+from calibrant.calibrators._base import Fitted, LabelledLogits
+from calibrant.calibrators._logistic import platts_targets
+from calibrant.calibrators._one_vs_all import ClassColumns, Column
+from calibrant.formulas import ConstantTemperature, Formula, OddsMap
+
+SAME = 1e-10  # log-odds that differ by less than this share of their size are taken as equal
+
+Points = tuple[Floats, Floats, Floats]  # x, y and slope of a cubic
+
+
+@dataclass(frozen=True)
+class CurveFit:
+    """The curve of one class, whether its optimiser converged, and what else there is to tell."""
+
+    points: Points
+    converged: bool = True
+    details: Mapping[str, float] = field(default_factory=dict)
+
+    def mirrored(self) -> CurveFit:
+        """That of the other class of two, whose log-odds are the negative ones."""
+        x, y, slope = self.points
+        return CurveFit((-x[::-1], -y[::-1], slope[::-1]), self.converged, self.details)
+
+
+@dataclass(frozen=True)
+class Span:
+    """The range of a class' log-odds."""
+
+    low: float
+    width: float
+
+    @classmethod
+    def of(cls, score: Floats) -> Span | None:
+        """From the smallest to the largest; None where they are all but equal."""
+        low, high = float(score.min()), float(score.max())
+        narrow = max(1e4 * CLOSEST, SAME * max(abs(low), abs(high)))
+        return cls(low, high - low) if high - low > narrow else None
+
+    def unit(self, score: Floats) -> Floats:
+        """Log-odds as numbers in [0, 1]."""
+        return np.asarray((score - self.low) / self.width)
+
+    def points(self, unit: Floats, value: Floats, slope: Floats) -> Points:
+        """Points of a curve over [0, 1] as those of the curve of the log-odds."""
+        return self.low + self.width * unit, value, slope / self.width
+
+
+def fit_odds(
+    data: LabelledLogits, fit: Callable[[Column, Span], CurveFit], title: str, progress: Progress
+) -> Fitted:
+    """The formula of one curve per class, and how it was found."""
+    columns = ClassColumns.of_log_odds(data)
+    if len(columns) == 2:
+        second = _fit_column(columns.column(1), fit)
+        fits = [second.mirrored(), second]
+    else:
+        with reporter(f"fitting {title}", progress) as report:
+            fits = columns.fit_each(lambda column: _fit_column(column, fit), report)
+    formula = OddsMap(Cubics.join([one.points for one in fits]), data.n_classes)
+    slow = sum(not one.converged for one in fits)
+    some = f"stopped early in {slow} of {len(fits)} classes: check the scores for extreme values"
+    names = sorted({name for one in fits for name in one.details})
+    return formula, FitInfo(
+        slow == 0,
+        some if slow else "converged",
+        loss="nll",
+        before=_mean_loss(ConstantTemperature(1.0), data),
+        after=_mean_loss(formula, data),
+        details={name: [one.details.get(name) for one in fits] for name in names},
+    )
+
+
+def _fit_column(column: Column, fit: Callable[[Column, Span], CurveFit]) -> CurveFit:
+    """A curve; the identity where there are no rows, and one level where the scores are equal."""
+    if len(column.score) == 0:
+        return CurveFit((np.zeros(1), np.zeros(1), np.ones(1)))
+    span = Span.of(column.score)
+    if span is not None:
+        return fit(column, span)
+    rate = weighted_mean(platts_targets(column.hit, column.weight), column.weight)
+    return CurveFit((column.score[:1], np.array([logit(rate)]), np.zeros(1)))
+
+
+def _mean_loss(formula: Formula, data: LabelledLogits) -> float:
+    with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+        logs = formula.log_probabilities(data.logits, NUMPY)
+    return weighted_mean(-logs[np.arange(len(logs)), data.labels], data.weight)

@@ -1,0 +1,105 @@
+"""Quadratic scaling of the log-odds, one class against all others."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from calibrant._types import Floats, InputKind, Progress
+from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._logistic import fit_logistic, platts_targets
+from calibrant.calibrators._one_vs_all import Column
+from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds
+from calibrant.formulas import OddsMap
+
+ENDS = np.array([0.0, 1.0])
+
+
+class QuadraticScaling(LogitCalibrator):
+    """A parabola of the log-odds of each class. Does not preserve accuracy.
+
+    Parameters
+    ----------
+    smooth_targets : bool, default True
+        Fit Platt's targets, (n1 + 1) / (n1 + 2) and 1 / (n0 + 2), in place of 1 and 0. They keep
+        few rows that a parabola can separate from certainty.
+    progress : bool or callable, default False
+        True shows a bar on standard error where a fit takes more than a second; a callable is
+        called as ``progress(done, total)``.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are.
+
+    Attributes
+    ----------
+    coefficients_ : array of shape (classes, 3)
+        The a, b and c of each class.
+
+    Notes
+    -----
+    The new log-odds of a class are a s^2 + b s + c, s being its old log-odds, by maximum
+    likelihood. Outside the range of s in the fitting rows the parabola continues straight. Of two
+    classes one fit is the other's mirror image; of more, the probabilities are divided by their
+    sum.
+
+    The log-odds are exactly quadratic where the scores of either class are normally distributed:
+    a, the difference in spread, is what Platt's sigmoid cannot repair.
+
+    References
+    ----------
+    Berta, Holzmüller, Jordan and Bach, "Structured Matrix Scaling for Multi-Class Calibration",
+    arXiv 2511.03685, 2025: quadratic scaling of two classes.
+
+    Examples
+    --------
+    >>> quadratic = QuadraticScaling().fit([3.0, -2.0, 1.0, -1.0], [1, 0, 0, 1])
+    >>> quadratic.coefficients_[1].round(3)
+    array([ 0.074,  0.134, -0.302])
+    """
+
+    _gives = OddsMap
+
+    def __init__(
+        self,
+        smooth_targets: bool = True,
+        progress: Progress = False,
+        input: InputKind = "logits",  # noqa: A002
+    ) -> None:
+        self.smooth_targets = smooth_targets
+        self.progress = progress
+        self.input = input
+
+    @property
+    def coefficients_(self) -> Floats:
+        """The a, b and c of each class."""
+        curves = cast("OddsMap", self.formula_).curves
+        return np.array([_coefficients(*curves.cubic(index)) for index in range(curves.count)])
+
+    def _will_keep_arg_max(self) -> bool:
+        return False
+
+    def _check_parameters(self) -> None:
+        """All parameters are allowed."""
+
+    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+        return fit_odds(data, self._fit_column, type(self).__name__, self.progress)
+
+    def _fit_column(self, column: Column, span: Span) -> CurveFit:
+        unit = span.unit(column.score)
+        target = column.hit.astype(np.float64)
+        if self.smooth_targets:
+            target = platts_targets(column.hit, column.weight)
+        centred = 2.0 * unit - 1.0
+        fit = fit_logistic(
+            [centred[None, :], centred[None, :] ** 2], target[None, :], column.weight
+        )
+        b, a, c = fit.coefficients[0]
+        ends = 2.0 * ENDS - 1.0
+        points = span.points(ENDS, a * ends**2 + b * ends + c, 2.0 * (2.0 * a * ends + b))
+        return CurveFit(points, bool(fit.converged[0]))
+
+
+def _coefficients(x: Floats, y: Floats, slope: Floats) -> tuple[float, float, float]:
+    a = (slope[-1] - slope[0]) / (2.0 * (x[-1] - x[0])) if len(x) > 1 else 0.0
+    b = slope[0] - 2.0 * a * x[0]
+    return float(a), float(b), float(y[0] - (a * x[0] + b) * x[0])

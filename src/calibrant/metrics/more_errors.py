@@ -1,0 +1,352 @@
+"""More calibration errors of the literature: by class, by predicted class, in a sweep of bins."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from calibrant._binning import BinStats, Norm, Scheme, calibration_error, check_scheme
+from calibrant._types import InputKind, RowRule
+from calibrant.metrics._labelled import labelled
+from calibrant.metrics._notions import Outcomes, class_outcomes
+from calibrant.metrics._readings import DEFAULT_BINS
+from calibrant.metrics.binned import debiased_error, top_label_bins
+
+_MOST_BINS = 1000  # of the sweep
+
+
+def classwise_adaptive_ece(
+    probs: Any,
+    labels: Any,
+    n_bins: int = DEFAULT_BINS,
+    norm: Norm = 1,
+    *,
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> float:
+    """Compute the mean over all classes of each class' error in bins of equally many rows.
+
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    n_bins : int, default 15
+        The number of bins of every class.
+    norm : {1, 2, "max"}, default 1
+        The mean gap of the bins, its root mean square, or the largest gap.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The mean error, as a fraction.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    As ``classwise_ece``, whose bins are of equal width: most rows give most classes a probability
+    near 0, so that its first bins hold nearly everything.
+
+    References
+    ----------
+    Nixon et al., "Measuring Calibration in Deep Learning", CVPR workshops 2019.
+
+    Examples
+    --------
+    >>> round(classwise_adaptive_ece([[0.8, 0.2], [0.6, 0.4]], [0, 1], n_bins=2), 3)
+    0.4
+    """
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    bins = (_class_bins(class_outcomes(data, c), n_bins) for c in range(data.n_classes))
+    return float(np.mean([calibration_error(stats, norm) for stats in bins]))
+
+
+def classwise_debiased_ece(
+    probs: Any,
+    labels: Any,
+    n_bins: int = DEFAULT_BINS,
+    norm: Literal[1, 2] = 2,
+    *,
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> float:
+    """Compute the mean over all classes of each class' error less the noise of the labels.
+
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    n_bins : int, default 15
+        The number of bins of every class.
+    norm : {2, 1}, default 2
+        The root mean square of the bins' gaps, or their mean.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The mean error, as a fraction.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    As ``debiased_ece``, of every class' probability in bins of equally many rows.
+
+    References
+    ----------
+    Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> classwise_debiased_ece([[0.8, 0.2], [0.8, 0.2]], [0, 1])
+    0.0
+    """
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    bins = (_class_bins(class_outcomes(data, c), n_bins) for c in range(data.n_classes))
+    return float(np.mean([debiased_error(stats, norm) for stats in bins]))
+
+
+def ace(
+    probs: Any,
+    labels: Any,
+    n_bins: int = DEFAULT_BINS,
+    *,
+    threshold: float = 0.0,
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> float:
+    """Compute the adaptive calibration error, or with a threshold the thresholded one (TACE).
+
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    n_bins : int, default 15
+        The number of bins of every class.
+    threshold : float, default 0.0
+        Probabilities that do not exceed it are left out; TACE has 0.01 or 0.001.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The mean gap over all bins of all classes, as a fraction.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    Every bin counts the same, whatever it holds; ``classwise_adaptive_ece`` weighs bins by their
+    rows. A class without a probability above the threshold is left out.
+
+    References
+    ----------
+    Nixon et al., "Measuring Calibration in Deep Learning", CVPR workshops 2019.
+
+    Examples
+    --------
+    >>> round(ace([[0.8, 0.2], [0.6, 0.4]], [0, 1], n_bins=2), 3)
+    0.4
+    """
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    if not 0.0 <= threshold < 1.0:
+        raise ValueError(f"threshold must lie in [0, 1), got {threshold}")
+    gaps = []
+    for index in range(data.n_classes):
+        part = class_outcomes(data, index)
+        above = part.score > threshold if threshold > 0.0 else np.ones(data.n_rows, np.bool_)
+        part = part.of_rows(above)
+        if part.weight.sum() > 0.0:
+            stats = _class_bins(part, n_bins)
+            gaps.append(np.abs(stats.gap[stats.weight > 0.0]).mean())
+    return float(np.mean(gaps)) if gaps else 0.0
+
+
+def top_label_ece(
+    probs: Any,
+    labels: Any,
+    n_bins: int = DEFAULT_BINS,
+    *,
+    scheme: Scheme = "equal-mass",
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> float:
+    """Compute the error of the confidence given the predicted class (conditional top-label ECE).
+
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    n_bins : int, default 15
+        The number of bins of every predicted class.
+    scheme : {"equal-width", "equal-mass"}, default "equal-mass"
+        Bins of equal width, or with equally many rows.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The error, as a fraction.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    ``ece`` pools all rows of a confidence; this pools those that predict the same class, so that a
+    class whose confidence is too high does not make up for one whose is too low. It needs rows of
+    every class: with few of them it is mostly noise.
+
+    References
+    ----------
+    Gupta and Ramdas, "Top-label calibration and multiclass-to-binary reductions", ICLR 2022.
+
+    Examples
+    --------
+    >>> round(top_label_ece([[0.8, 0.2], [0.2, 0.8]], [0, 0]), 3)
+    0.5
+    """
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    check_scheme(scheme)
+    confidence, correct = data.top_label
+    predicted = data.by_tile(lambda tile, _: array_namespace(tile).argmax(tile, axis=1))
+    top = Outcomes(confidence, correct, data.weight)
+    total = 0.0
+    for index in np.unique(predicted[data.weight > 0.0]):
+        stats = _class_bins(top.of_rows(predicted == index), n_bins, scheme)
+        total += float(np.abs(stats.residual).sum())
+    return total / float(data.weight.sum())
+
+
+def ece_sweep(
+    probs: Any,
+    labels: Any,
+    norm: Norm = 1,
+    *,
+    max_bins: int = _MOST_BINS,
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> float:
+    """Compute the top label's error in as many equal bins as keep the accuracy increasing.
+
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    norm : {1, 2, "max"}, default 1
+        The mean gap of the bins, its root mean square, or the largest gap.
+    max_bins : int, default 1000
+        The most bins that are tried.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The error, as a fraction.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    Bins hold equally many rows. Their number grows by one until the accuracies of successive bins
+    fall somewhere, and the last number before that is taken.
+
+    References
+    ----------
+    Roelofs, Cain, Shlens and Mozer, "Mitigating Bias in Calibration Error Estimation", AISTATS
+    2022.
+
+    Examples
+    --------
+    >>> round(ece_sweep([[0.8, 0.2], [0.6, 0.4]], [0, 1]), 3)
+    0.4
+    """
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    if max_bins < 1:
+        raise ValueError(f"max_bins must be at least 1, got {max_bins}")
+    chosen = top_label_bins(data, 1, "equal-mass")
+    for number in range(2, min(max_bins, data.n_rows) + 1):
+        stats = top_label_bins(data, number, "equal-mass")
+        accuracy = stats.accuracy[stats.weight > 0.0]
+        if np.any(np.diff(accuracy) < -1e-12):
+            break
+        chosen = stats
+    return float(calibration_error(chosen, norm))
+
+
+def _class_bins(part: Outcomes, n_bins: int, scheme: Scheme = "equal-mass") -> BinStats:
+    """The bins of a class' probability."""
+    return BinStats.from_confidence(part.score, part.hit, n_bins, part.weight, scheme=scheme)

@@ -1,0 +1,282 @@
+"""One answer to "is it calibrated?": a few tests on the same drawn labels, judged together.
+
+The tests see different faults: Spiegelhalter's temperatures, Kuiper's intervals of scores, the
+kernel test single classes. The smallest of their p-values is ranked among those of labels that are
+drawn from the predictions: the level is exact for any number of rows, however rare an event and
+however alike the tests, and no correction for several tests is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincc
+
+from calibrant._random import generator
+from calibrant._types import Floats, InputKind, Labels, RandomState, RowRule
+from calibrant.metrics._class_resampling import draw_labels
+from calibrant.metrics._intervals import check_resamples
+from calibrant.metrics._labelled import Labelled, labelled
+from calibrant.metrics._resampling import batches_of
+from calibrant.metrics.cox import log_odds
+from calibrant.metrics.cumulative import span
+from calibrant.metrics.kernel_test import (
+    MOST_ROWS,
+    PairSums,
+    check_max_rows,
+    rows_of,
+    some_rows,
+)
+
+_DRAWN_ROWS = 20_000
+
+OmnibusNotion = Literal["canonical", "confidence"]
+
+
+@dataclass(frozen=True)
+class OmnibusTest:
+    """The answer of several tests together.
+
+    Parameters
+    ----------
+    p_value : float
+        How likely a calibrated model is to show so much evidence in any of the tests.
+    notion : {"canonical", "confidence"}
+        The null hypothesis: the probabilities of all classes together are calibrated, or the
+        largest one is.
+    parts : dict of str to float
+        The p-value of each test by itself.
+    n_rows : int
+        The rows that were looked at.
+    n_resamples : int
+        How often labels were drawn.
+    """
+
+    p_value: float
+    notion: OmnibusNotion
+    parts: dict[str, float]
+    n_rows: int
+    n_resamples: int
+
+
+def omnibus_test(
+    probs: Any,
+    labels: Any,
+    *,
+    notion: OmnibusNotion = "canonical",
+    n_resamples: int = 499,
+    max_rows: int = _DRAWN_ROWS,
+    random_state: RandomState = None,
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> OmnibusTest:
+    """Test "calibrated" against whatever it may be instead: the recommended test.
+
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    notion : {"canonical", "confidence"}, default "canonical"
+        The null hypothesis: the probabilities of all classes together are calibrated (with two
+        classes: those of class 1), or the largest one is.
+    n_resamples : int, default 499
+        How often labels are drawn.
+    max_rows : int, default 20000
+        Of more rows than these, so many are drawn without replacement and looked at; the kernel
+        test looks at 2,000 of them.
+    random_state : int, numpy.random.Generator or None, optional
+        The seed of the draws; None is 0.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    OmnibusTest
+        The p-value, the null hypothesis, and the p-value of each test by itself.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    "canonical" takes Kuiper's statistic (of class 1's probability of two classes, and of the
+    largest of more), Spiegelhalter's of all classes, and the squared kernel calibration error;
+    "confidence" Kuiper's of the largest probability, and the score statistic of Cox's slope and
+    intercept. The p-value is the share of draws, the observed labels among them, whose smallest
+    p-value (of a gamma law with the moments of all draws) is no larger than the observed one:
+    1 / (1 + draws) where the evidence is overwhelming.
+
+    Examples
+    --------
+    >>> test = omnibus_test([[0.9, 0.1]] * 100, [0, 1] * 50, n_resamples=199)
+    >>> test.p_value < 0.02, test.notion, sorted(test.parts)
+    (True, 'canonical', ['kuiper', 'skce', 'spiegelhalter'])
+    """
+    check_resamples(n_resamples, 1)
+    check_max_rows(max_rows)
+    if notion not in ("canonical", "confidence"):
+        raise ValueError(f'notion must be "canonical" or "confidence", got {notion!r}')
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    rng = generator(random_state)
+    rows = some_rows(data, max_rows, rng)
+    tests: _Tests = (
+        _AllClasses.of(data, rows, rng) if notion == "canonical" else _TopLabel.of(data, rows)
+    )
+    values = np.concatenate([tests.observed(), *tests.drawn(n_resamples, rng)])
+    p_values = [_ranked(-column) for column in values.T]
+    smallest = np.min([_approximate(column) for column in values.T], axis=0)
+    return OmnibusTest(
+        p_value=_ranked(smallest),
+        notion=notion,
+        parts=dict(zip(tests.names, p_values, strict=True)),
+        n_rows=len(rows),
+        n_resamples=n_resamples,
+    )
+
+
+def _ranked(values: Floats) -> float:
+    """The share of values that are no larger than the first, which is the observed one."""
+    # Rounding must not decide between values that are equal in exact arithmetic.
+    slack = 1e-9 * float(np.abs(values).max())
+    return float(np.mean(values <= values[0] + slack))
+
+
+def _approximate(values: Floats) -> Floats:
+    """How likely each value is to be reached, by the gamma law with the values' own moments.
+
+    It makes tests comparable beyond the largest draw. Where it is rough, the weight of a test
+    beside the others is off, and not the level: that comes from the ranks.
+    """
+    spread = float(values.std())
+    if spread <= 1e-12 * float(np.abs(values).max()):
+        return np.ones(len(values))
+    z = (values - values.mean()) / spread
+    shape = 4.0 / max(float(np.mean(z**3)), 0.1) ** 2
+    return gammaincc(shape, np.maximum(shape + z * np.sqrt(shape), 0.0))
+
+
+# --- the tests --------------------------------------------------------------------------------
+
+
+class _Tests(Protocol):
+    """Statistics of the rows' own labels, and of labels that a calibrated model would have."""
+
+    names: ClassVar[tuple[str, ...]]
+
+    def observed(self) -> Floats:
+        """The statistics of the labels, (1, tests)."""
+
+    def drawn(self, n_draws: int, rng: np.random.Generator) -> Iterator[Floats]:
+        """Statistics of drawn labels, (draws, tests), in batches."""
+
+
+@dataclass(frozen=True)
+class _TopLabel:
+    """The largest probability and whether it is right, in ascending order of the former."""
+
+    score: Floats
+    hit: NDArray[np.bool_]
+    weight: Floats
+    names: ClassVar[tuple[str, ...]] = ("kuiper", "cox")
+
+    @classmethod
+    def of(cls, data: Labelled, rows: NDArray[np.intp]) -> _TopLabel:
+        """Some rows of a data set."""
+        score, hit = data.top_label
+        order = rows[np.argsort(score[rows], kind="stable")]
+        return cls(np.clip(score[order], 0.0, 1.0), hit[order], data.weight[order])
+
+    def observed(self) -> Floats:
+        return self._statistics(self.hit[:, None])
+
+    def drawn(self, n_draws: int, rng: np.random.Generator) -> Iterator[Floats]:
+        for size in batches_of(n_draws, len(self.score)):
+            yield self._statistics(rng.random((len(self.score), size)) < self.score[:, None])
+
+    def _statistics(self, hits: NDArray[np.bool_]) -> Floats:
+        steps = self.weight[:, None] * (hits - self.score[:, None])
+        return np.stack([_kuiper(self.score, steps), self._cox(steps)], axis=1)
+
+    def _cox(self, steps: Floats) -> Floats:
+        """The score statistic of slope 1 and intercept 0."""
+        columns = np.stack([np.ones(len(self.score)), log_odds(self.score)])
+        slopes = columns @ steps
+        variance = self.weight**2 * self.score * (1.0 - self.score)
+        inverse = np.linalg.pinv((columns * variance) @ columns.T)
+        return np.asarray((slopes * (inverse @ slopes)).sum(axis=0))
+
+
+@dataclass(frozen=True)
+class _AllClasses:
+    """Probabilities and labels in ascending order of class 1's of two, or the largest of more."""
+
+    probs: Floats
+    labels: Labels
+    weight: Floats
+    looked_at: NDArray[np.intp]  # by the kernel test
+    names: ClassVar[tuple[str, ...]] = ("kuiper", "spiegelhalter", "skce")
+
+    @classmethod
+    def of(cls, data: Labelled, rows: NDArray[np.intp], rng: np.random.Generator) -> _AllClasses:
+        """Some rows of a data set."""
+        probs = rows_of(data, rows)
+        order = np.argsort(_scored(probs)[0], kind="stable")
+        some = np.arange(len(rows))
+        if len(rows) > MOST_ROWS:
+            some = np.sort(rng.choice(some, MOST_ROWS, replace=False))
+        return cls(probs[order], data.labels[rows][order], data.weight[rows][order], some)
+
+    def observed(self) -> Floats:
+        return self._statistics(self.labels[:, None])
+
+    def drawn(self, n_draws: int, rng: np.random.Generator) -> Iterator[Floats]:
+        return map(self._statistics, draw_labels(self.probs, n_draws, rng))
+
+    def _statistics(self, labels: Labels) -> Floats:
+        score, event = _scored(self.probs)
+        steps = self.weight[:, None] * ((labels == event[:, None]) - score[:, None])
+        true = np.take_along_axis(self.probs, labels, axis=1)
+        promised = self.weight @ (self.probs**2).sum(axis=1)
+        brier = np.abs(promised - self.weight @ true)
+        return np.stack([_kuiper(score, steps), brier, self._skce(labels)], axis=1)
+
+    def _skce(self, labels: Labels) -> Floats:
+        if len(self.looked_at) < 2:  # one row has no pair
+            return np.zeros(labels.shape[1])
+        return self._pairs.errors(labels[self.looked_at])
+
+    @cached_property
+    def _pairs(self) -> PairSums:
+        some = self.looked_at
+        return PairSums.of(self.probs[some], self.weight[some], "exponential", None)
+
+
+def _scored(probs: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    """A score per row and the class that it promises: class 1 of two, or the most likely."""
+    if probs.shape[1] == 2:
+        return probs[:, 1], np.ones(len(probs), np.intp)
+    top = probs.argmax(axis=1)
+    return np.take_along_axis(probs, top[:, None], axis=1)[:, 0], top
+
+
+def _kuiper(score: Floats, steps: Floats) -> Floats:
+    """The range of the cumulative steps (rows, draws) at the ends of equal scores."""
+    ends = np.flatnonzero(np.append(np.diff(score) > 0.0, True))
+    return span(np.cumsum(steps, axis=0)[ends])
