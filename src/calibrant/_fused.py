@@ -35,7 +35,7 @@ from calibrant.formulas import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from calibrant._kernels import Numbers, Plan
+    from calibrant._kernels import Answer, Numbers, Plan
 
 Output = Literal["probabilities", "log_probabilities", "confidence"]
 
@@ -46,7 +46,7 @@ MOST_WEIGHTS = 5_000  # of all networks together: they lie in 48 kB of shared me
 # --- computing ----------------------------------------------------------------------------------
 
 
-def fused(formula: Formula, logits: Array, output: Output) -> tuple[Tensor, ...] | None:
+def fused(formula: Formula, logits: Array, output: Output) -> Answer | None:
     """Compute a formula's output for rows of logits.
 
     Parameters
@@ -60,9 +60,9 @@ def fused(formula: Formula, logits: Array, output: Output) -> tuple[Tensor, ...]
 
     Returns
     -------
-    tuple of tensors, or None
-        (values,), or (labels, probabilities, temperatures), in float32. None where there is no
-        kernel for it, or a row holds NaN or inf or nothing finite.
+    Answer or None
+        The results are (values,), or (labels, probabilities, temperatures), in float32. None where
+        there is no kernel for it, or a row holds NaN or inf or nothing finite.
     """
     if not has_kernels(logits) or type(formula) not in _PLANS:
         return None
@@ -71,7 +71,7 @@ def fused(formula: Formula, logits: Array, output: Output) -> tuple[Tensor, ...]
         return None
     from calibrant._kernels import calibrate
 
-    return calibrate(plan, numbers, logits, output, refuse=True)
+    return calibrate(plan, numbers, logits, output, check=True)
 
 
 def fused_by_tensors(
@@ -89,10 +89,10 @@ def fused_by_tensors(
     from calibrant._kernels import Numbers, calibrate
 
     rows = logits.reshape(-1, logits.shape[-1])
-    answer = calibrate(plan, Numbers(tensors), rows, output, refuse=False)
+    answer = calibrate(plan, Numbers(tensors), rows, output, check=False)
     if answer is None:
         return None
-    return tuple(one.reshape(*logits.shape[:-1], *one.shape[1:]) for one in answer)
+    return tuple(one.reshape(*logits.shape[:-1], *one.shape[1:]) for one in answer.results)
 
 
 def can_compute(plan: Plan, logits: Tensor, output: Output) -> bool:

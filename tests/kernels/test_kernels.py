@@ -58,6 +58,11 @@ def hard(classes: int, dtype: Any = np.float32) -> np.ndarray:
     return adversarial(classes, dtype, rows=40)
 
 
+def golden_scores(model: Calibrator) -> np.ndarray:
+    with np.load(GOLDEN[0].parent / "scores.npz") as scores:
+        return scores[f"{model.input_}-{model.n_classes_}"].astype(np.float32)
+
+
 def assert_agrees(model: Calibrator, scores: np.ndarray) -> None:
     """Probabilities, logarithms and confidence by kernels are those of NumPy."""
     tensor = torch.from_numpy(scores)
@@ -148,11 +153,18 @@ def test_modules_take_classes_along_another_axis(emulated: None) -> None:
 def test_every_formula_is_computed_on_a_device(emulated: None, path: Path) -> None:
     """With a kernel or without: chains, tables and steps have none."""
     model = calibrant.load(path)
-    with np.load(path.parent / "scores.npz") as scores:
-        given = scores[f"{model.input_}-{model.n_classes_}"].astype(np.float32)
+    given = golden_scores(model)
     assert_agrees(model, given)
     logs = model.predict_log_proba(torch.from_numpy(given))
     np.testing.assert_allclose(logs, model.predict_log_proba(given), rtol=1e-4, atol=1e-4)
+
+
+@needs_compiler
+@pytest.mark.parametrize("method", ["ts", "ets", "pts"])
+def test_kernels_notice_probabilities(emulated: None, method: str) -> None:
+    probs = torch.softmax(torch.from_numpy(hard(12)[-10:]), dim=1)
+    with pytest.warns(calibrant.CalibrationWarning, match="looks like probabilities"):
+        fitted(method, 12).predict_proba(probs)
 
 
 @needs_compiler
@@ -316,6 +328,15 @@ def test_a_gpu_agrees(method: str, classes: int) -> None:
     np.testing.assert_allclose(module(tensor).cpu(), probs, rtol=0, atol=1e-5)
     with_gradient = tensor.clone().requires_grad_()
     np.testing.assert_allclose(module(with_gradient).detach().cpu(), probs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_a_gpu_computes_every_formula(path: Path) -> None:
+    model = calibrant.load(path)
+    given = golden_scores(model)
+    found = model.predict_proba(torch.from_numpy(given).cuda()).cpu()
+    np.testing.assert_allclose(found, model.predict_proba(given), rtol=0, atol=1e-5)
 
 
 def test_the_compiler_is_found_where_it_should_be() -> None:

@@ -52,15 +52,16 @@ class CpuKernel:
         self.library.launch(ctypes.c_int(min(blocks, 2)), *arguments)
 
 
-class CpuFlag:
-    """As ``Flag``, without a device to wait for."""
+class CpuFlags:
+    """As ``Flags``, without a device to wait for."""
 
     def __init__(self) -> None:
-        self._value = torch.zeros(1, dtype=torch.int32)
+        self._value = torch.zeros(2, dtype=torch.int32)
         self.place = self._value.data_ptr()
 
-    def is_set(self) -> bool:
-        return bool(self._value.item())
+    def read(self) -> tuple[bool, bool]:
+        first, second = self._value.tolist()
+        return bool(first), bool(second)
 
 
 @cache
@@ -83,7 +84,7 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (_calibrate, _profile):
         monkeypatch.setattr(module, "kernel", kernel)
-        monkeypatch.setattr(module, "Flag", CpuFlag)
+        monkeypatch.setattr(module, "Flags", CpuFlags)
         monkeypatch.setattr(module, "on_device", nullcontext)
         monkeypatch.setattr(module, "_specialised", module._specialised.__wrapped__)
     for user in ("calibrant._fused", "calibrant.profile"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._kernels._driver import Flag, Kernel, kernel, on_device, per_device
+from calibrant._kernels._driver import Flags, Kernel, kernel, on_device, per_device
 from calibrant._kernels._layout import Layout, layout_of
 from calibrant._kernels._networks import as_source, merging_network, sorting_network
 
@@ -79,7 +79,7 @@ class Plan:
 class _Out(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_void_p)
-        for name in ("values", "confidence", "label", "temperature", "refused")
+        for name in ("values", "confidence", "label", "temperature", "noticed")
     ]
 
 
@@ -96,14 +96,21 @@ class Numbers:
         self.places.at[: len(tensors)] = [tensor.data_ptr() for tensor in tensors]
 
 
+class Answer(NamedTuple):
+    """What a kernel has computed, and noticed on the way."""
+
+    results: tuple[Tensor, ...]
+    may_be_probabilities: bool  # whether the first row's largest value could be one
+
+
 def calibrate(
-    plan: Plan, numbers: Numbers, logits: Tensor, output: Output, refuse: bool
-) -> tuple[Tensor, ...] | None:
+    plan: Plan, numbers: Numbers, logits: Tensor, output: Output, check: bool
+) -> Answer | None:
     """The results of rows (rows, classes); None where there is no kernel for them.
 
-    ``numbers`` are the formula's, on the same device. Where ``refuse`` is True, the host
+    ``numbers`` are the formula's, on the same device. Where ``check`` is True, the host
     waits for the device, and the answer is None also where a row holds NaN or inf or nothing
-    finite; else such a row gives NaN.
+    finite; else such a row gives NaN, and nothing is noticed.
     """
     with on_device(logits.device):
         logits = in_one_piece(logits)
@@ -112,15 +119,16 @@ def calibrate(
         if function is None:
             return None
         results = _room_for(logits, output)
-        flag = Flag() if refuse else None
+        flags = Flags() if check else None
         function.launch(
             -(-rows // rows_per_block),
             ctypes.c_void_p(logits.data_ptr()),
-            _out(results, flag),
+            _out(results, flags),
             ctypes.c_longlong(rows),
             numbers.places,
         )
-        return None if flag is not None and flag.is_set() else results
+        refused, looks_odd = (False, False) if flags is None else flags.read()
+        return None if refused else Answer(results, looks_odd)
 
 
 @per_device
@@ -145,8 +153,8 @@ def _room_for(logits: Tensor, output: Output) -> tuple[Tensor, ...]:
     return tuple(logits.new_empty(logits.shape[0], dtype=kind) for kind in kinds)
 
 
-def _out(results: tuple[Tensor, ...], refused: Flag | None) -> _Out:
-    last = None if refused is None else refused.place
+def _out(results: tuple[Tensor, ...], flags: Flags | None) -> _Out:
+    last = None if flags is None else flags.place
     if len(results) == 1:
         return _Out(results[0].data_ptr(), None, None, None, last)
     label, probability, temperature = (one.data_ptr() for one in results)

@@ -50,22 +50,23 @@ class Kernel:
         _check(_driver().cuLaunchKernel(self.handle, *grid, *block, 0, _stream(), packed, None))
 
 
-class Flag:
-    """A number in main memory that a kernel can set: one per thread, for one launch at a time."""
+class Flags:
+    """Two numbers in main memory that a kernel can set, for one launch at a time in each thread."""
 
     _of_thread = threading.local()
 
     def __init__(self) -> None:
         if not hasattr(self._of_thread, "value"):
-            tensor = torch.zeros(1, dtype=torch.int32, pin_memory=True)
+            tensor = torch.zeros(2, dtype=torch.int32, pin_memory=True)
             self._of_thread.place, self._of_thread.value = tensor.data_ptr(), tensor.numpy()
         self.place: int = self._of_thread.place  # its address, for the device too
-        self._of_thread.value[0] = 0
+        self._of_thread.value[:] = 0
 
-    def is_set(self) -> bool:
-        """Whether a kernel has set it: waits for the current stream."""
+    def read(self) -> tuple[bool, bool]:
+        """Which of them a kernel has set: waits for the current stream."""
         _check(_driver().cuStreamSynchronize(_stream()))
-        return bool(self._of_thread.value[0])
+        first, second = self._of_thread.value.tolist()
+        return bool(first), bool(second)
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibrant._kernels._calibrate import INPUTS, Defines, in_one_piece
-from calibrant._kernels._driver import Flag, Kernel, kernel, on_device, per_device
+from calibrant._kernels._driver import Flags, Kernel, kernel, on_device, per_device
 from calibrant._kernels._layout import Layout, profile_layout
 
 MOST_TOP = 32
@@ -46,7 +46,7 @@ class Summary:
 
 class _Out(ctypes.Structure):
     _fields_ = [(field.name, ctypes.c_void_p) for field in fields(Summary)]
-    _fields_ += [("refused", ctypes.c_void_p)]
+    _fields_ += [("noticed", ctypes.c_void_p)]
 
 
 def profile_of(
@@ -73,16 +73,16 @@ def profile_of(
         counts = [room(dtype=torch.int32) for _ in range(2)]
         summary = Summary(room(grid.nodes, 3), room(top), *counts, *floats)
         places = [getattr(summary, field.name).data_ptr() for field in fields(Summary)]
-        flag = Flag()
+        flags = Flags()
         function.launch(
             -(-rows // rows_per_block),
             ctypes.c_void_p(logits.data_ptr()),
             ctypes.c_void_p(labels.data_ptr()),
-            _Out(*places, flag.place),
+            _Out(*places, flags.place),
             ctypes.c_longlong(rows),
             ctypes.c_float(scale),
         )
-        return None if flag.is_set() else summary
+        return None if flags.read()[0] else summary
 
 
 @per_device

@@ -326,12 +326,13 @@ struct Out {
   float* confidence;         // (rows,) each
   int64* label;
   float* temperature;
-  int* refused;              // set where a row has NaN, inf or no finite value; null: any goes
+  int* noticed;              // what the host should know, see below; null: nothing
 };
 
 DEVICE void write_row(const Out& out, int64 row, Row about, const Sums& sums, const Shares& shares) {
-  if (out.refused && !(sums.scaled >= 0.5f && sums.scaled < infinity())) {
-    *out.refused = 1;
+  if (out.noticed) {
+    if (!(sums.scaled >= 0.5f && sums.scaled < infinity())) out.noticed[0] = 1;  // not valid
+    if (row == 0 && about.peak >= 0.0f && about.peak < 1.01f) out.noticed[1] = 1;  // may be probabilities
   }
   if (OUTPUT == 2) {
     out.confidence[row] = shares.scaled + shares.plain + shares.even;

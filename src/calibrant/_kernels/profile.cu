@@ -22,7 +22,7 @@ struct Summary {
   float* mean;
   float* peak;
   float* label_gap;
-  int* refused;  // set where a row has NaN, inf, no finite value, or gaps that overflow
+  int* noticed;  // set where a row has NaN, inf, no finite value, or gaps that overflow
 };
 
 DEVICE float grid_at(int node) {
@@ -147,7 +147,7 @@ KERNEL profile(const input_t* logits, const int64* labels, Summary out, int64 ro
       out.peak[index] = peak;
       out.label_gap[index] = label_gap;
       const float sum = sums[0][0];
-      if (!(sum >= 0.5f && sum < infinity() && total > -infinity())) *out.refused = 1;
+      if (!(sum >= 0.5f && sum < infinity() && total > -infinity())) *out.noticed = 1;
     }
     wait_for_warp();
   }

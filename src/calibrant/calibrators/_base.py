@@ -373,10 +373,10 @@ class Calibrator(BaseEstimator, ABC):
         self._check_classes(formula, scores.shape[1])
         on_device = not (formula.host_only or on_host(scores))
         values = scores if on_device or is_numpy_array(scores) else to_numpy(scores)
-        if self.input_ == "logits":
-            warn_if_probabilities(values, fitted=True)
         if on_device:
             return self._map_rows_on_device(formula, values, function, output)
+        if self.input_ == "logits":
+            warn_if_probabilities(values, fitted=True)
         if not per_row:
             require_memory(4 * values.size, "the result", "give the rows in parts")
         return tuple(like(one, scores) for one in self._map_rows_on_host(formula, values, function))
@@ -385,16 +385,18 @@ class Calibrator(BaseEstimator, ABC):
     def _map_rows_on_device(
         self, formula: Formula, scores: Array, function: TileFunctions, output: Output | None
     ) -> tuple[Array, ...]:
-        if output is not None and self.input_ == "logits":
-            results = fused(formula, scores, output)
-            if results is not None:
-                return results
+        if self.input_ == "logits":
+            answer = None if output is None else fused(formula, scores, output)
+            if answer is None or answer.may_be_probabilities:
+                warn_if_probabilities(scores, fitted=True)
+            if answer is not None:
+                return answer.results
         ops, parts = ops_of(scores), []
         for tile in row_tiles(scores, DEVICE_TILE_ELEMENTS // _room(formula)):
             logits = as_logits(scores[tile], self.input_, tile.start)
-            results = None if output is None else fused(formula, logits, output)
+            answer = None if output is None else fused(formula, logits, output)
             with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
-                parts.append(function(logits, ops) if results is None else results)
+                parts.append(function(logits, ops) if answer is None else answer.results)
         xp = array_namespace(scores)
         return tuple(xp.concat(list(part), axis=0) for part in zip(*parts, strict=True))
 
