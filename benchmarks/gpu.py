@@ -188,7 +188,11 @@ def difference(calibrator: Calibrator, way: str, logits: torch.Tensor, result: A
         got = np.exp(got)
     wanted = calibrator.predict_proba(host)
     passed = got.max(1) > np.take_along_axis(got, host.argmax(1)[:, None], 1)[:, 0]
-    return np.inf if calibrator.accuracy_preserving and passed.any() else float(np.abs(got - wanted).max())
+    return (
+        np.inf
+        if calibrator.accuracy_preserving and passed.any()
+        else float(np.abs(got - wanted).max())
+    )
 
 
 def check_hard_rows() -> float:

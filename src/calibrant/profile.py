@@ -104,6 +104,10 @@ class _HostBlock(_Block):
     rows: GapRows | NodeRows
 
 
+def _block_of(rows: GapRows | NodeRows | _DeviceRows, *rest: NDArray[Any]) -> _Block:
+    return _Block(rows, *rest) if isinstance(rows, _DeviceRows) else _HostBlock(rows, *rest)
+
+
 class TemperatureProfile:
     """A summary of labelled logits from which every question about temperatures is answered.
 
@@ -351,7 +355,7 @@ class TemperatureProfile:
             parts = builder.run(n_jobs, report)
         peak = np.concatenate([part.peak for part in parts])
         label_gap = np.concatenate([part.label_gap for part in parts])
-        block = _Block(_joined([part.rows for part in parts]), peak, label_gap, weight)
+        block = _block_of(_joined([part.rows for part in parts]), peak, label_gap, weight)
         seen = self._association
         if seen.rows < MOST_ROWS:
             seen += association(scores, target, weight, kind)
