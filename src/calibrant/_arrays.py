@@ -7,6 +7,7 @@ they are used, by ``check_peaks``: a NaN or +inf anywhere in a row shows in that
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any, get_args
@@ -37,17 +38,16 @@ def as_scores(
     if name not in get_args(InputKind):
         raise ValueError(f'input must be "logits" or "probs", got {name!r}')
     array = _as_array(scores, name)
-    xp = array_namespace(array)
     if array.ndim == 1 and n_classes not in (None, 2):
         raise ValueError(
             f"{name} must have shape (rows, {n_classes}), got the 1-D shape {tuple(array.shape)}: "
             f"one row alone is {name}.reshape(1, -1)"
         )
-    if array.ndim == 1 and name == "logits":
-        array = xp.stack([xp.zeros_like(array), array], axis=1)
-    elif array.ndim == 1:
-        array = as_working_float(array)
-        array = xp.stack([1.0 - array, array], axis=1)
+    if array.ndim == 1:
+        array = array if name == "logits" else as_working_float(array)
+        xp = array_namespace(array)
+        other = xp.zeros_like(array) if name == "logits" else 1.0 - array
+        array = xp.stack([other, array], axis=1)
     if array.ndim != 2:
         raise ValueError(_wrong_rank(tuple(array.shape), name))
     if array.shape[0] == 0 and not may_be_empty:
@@ -195,6 +195,18 @@ def place_of(reference: Array) -> dict[str, Any]:
 def on_host(array: Array) -> bool:
     """Whether the array lies in main memory, so that NumPy on threads is the fast way."""
     return is_numpy_array(array) or (is_torch_array(array) and array.device.type == "cpu")
+
+
+def has_kernels(array: Array) -> bool:
+    """Whether it is a tensor on a GPU of NVIDIA's, for which ``_kernels`` may be used.
+
+    The variable ``CALIBRANT_KERNELS=0`` of the environment turns them off.
+    """
+    if not is_torch_array(array) or array.device.type != "cuda":
+        return False
+    import torch
+
+    return torch.version.cuda is not None and os.environ.get("CALIBRANT_KERNELS") != "0"
 
 
 def row_tiles(array: Array, elements: int = TILE_ELEMENTS) -> list[slice]:
@@ -362,8 +374,7 @@ def as_labels(labels: Any, rows: int, classes: int) -> Labels:
         raise ValueError(
             f"labels and scores must have the same rows, got {len(array)} and {rows}{hint}"
         )
-    fractional = array != np.floor(array)
-    if fractional.any():
+    if array.dtype.kind == "f" and (fractional := array != np.floor(array)).any():
         hint = ". Leave rows without a label out" if np.isnan(array).any() else ""
         _refuse_first(fractional, array, "labels must be whole numbers", hint)
     outside = (array < 0) | (array >= classes)

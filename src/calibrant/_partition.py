@@ -46,7 +46,7 @@ _OCTAVE_BLOCKS = OCTAVES + 1  # the last one for its first node alone
 # and what is left out is below 1e-18 of a row's sum.
 _DEEPEST_EXPONENT = -43.5
 # exp(B_MIN d) is 0 in float32 below this gap, which also keeps d^2 from overflowing.
-_DEEPEST_GAP = -6000.0
+NEGLIGIBLE_GAP = -6000.0
 # Stands for -inf where 0 * inf must not arise: its exp is 0, and its square does not overflow.
 _MASKED = -1e140
 
@@ -84,7 +84,7 @@ def tabulate_tile(gaps: NDArray[np.float32], work: Workspace) -> NDArray[np.floa
     """(rows, NODES, 3) table of a NumPy tile of float32 gaps."""
     rows = gaps.shape[0]
     powers, exponentials = work.powers[:, :rows], work.exponentials[:, :rows]
-    gaps = np.maximum(gaps, _DEEPEST_GAP, out=powers[1])
+    gaps = np.maximum(gaps, NEGLIGIBLE_GAP, out=powers[1])
     np.square(gaps, out=powers[2])
     deepest = float(gaps.min())
     sums = np.empty((rows, _OCTAVE_BLOCKS * NODES_PER_OCTAVE, 3), np.float32)
@@ -103,7 +103,7 @@ def tabulate_tile(gaps: NDArray[np.float32], work: Workspace) -> NDArray[np.floa
 
 def tabulate(gaps: Array, xp: Any) -> Array:
     """The same table in any array namespace, for arrays that live on an accelerator."""
-    gaps = xp.clip(gaps, min=_DEEPEST_GAP)
+    gaps = xp.clip(gaps, min=NEGLIGIBLE_GAP)
     columns = xp.stack([xp.ones_like(gaps), gaps, gaps * gaps], axis=2)
     grid = xp.asarray(GRID.astype(np.float32), device=gaps.device)
     blocks = []

@@ -28,6 +28,7 @@ from calibrant._arrays import (
     check_label_logits,
     check_peaks,
     check_probabilities,
+    has_kernels,
     on_host,
     row_max,
     row_tiles,
@@ -42,6 +43,10 @@ from calibrant._mistakes import (
     warn_if_probabilities,
 )
 from calibrant._partition import (
+    GRID,
+    NEGLIGIBLE_GAP,
+    NODES,
+    NODES_PER_OCTAVE,
     GapRows,
     NodeRows,
     Psi,
@@ -63,13 +68,44 @@ DEEPEST_GAP = -3e38  # of a finite logit: almost float32's largest
 
 
 @dataclass(frozen=True)
+class _DeviceRows:
+    """A summary that a GPU has made: it comes to main memory when it is first read."""
+
+    parts: tuple[Array, ...]  # the fields of NodeRows
+
+    def fetched(self) -> NodeRows:
+        return NodeRows(*(to_numpy(part) for part in self.parts))
+
+
+def _fetched(rows: GapRows | NodeRows | _DeviceRows) -> GapRows | NodeRows:
+    return rows.fetched() if isinstance(rows, _DeviceRows) else rows
+
+
+def _joined(
+    parts: list[GapRows | NodeRows | _DeviceRows],
+) -> GapRows | NodeRows | _DeviceRows:
+    """The rows of all parts; a single one stays where it lies."""
+    return parts[0] if len(parts) == 1 else joined([_fetched(part) for part in parts])
+
+
+@dataclass(frozen=True)
 class _Block:
     """The summary of consecutive rows."""
 
-    rows: GapRows | NodeRows
+    rows: GapRows | NodeRows | _DeviceRows
     peak: NDArray[np.float64]  # the largest logit
     label_gap: NDArray[np.float32]  # (z_y - peak) / scale
     weight: NDArray[np.float64]
+
+
+class _HostBlock(_Block):
+    """All of it in main memory: what is read."""
+
+    rows: GapRows | NodeRows
+
+
+def _block_of(rows: GapRows | NodeRows | _DeviceRows, *rest: NDArray[Any]) -> _Block:
+    return _Block(rows, *rest) if isinstance(rows, _DeviceRows) else _HostBlock(rows, *rest)
 
 
 class TemperatureProfile:
@@ -247,7 +283,8 @@ class TemperatureProfile:
 
         Where it fails or is interrupted, the profile stays as it was.
 
-        The array is read once, a block of rows at a time; it may be memory-mapped or on a GPU.
+        The array is read once, a block of rows at a time; it may be memory-mapped or on a GPU,
+        where the summary then stays until it is first read.
 
         Parameters
         ----------
@@ -318,7 +355,7 @@ class TemperatureProfile:
             parts = builder.run(n_jobs, report)
         peak = np.concatenate([part.peak for part in parts])
         label_gap = np.concatenate([part.label_gap for part in parts])
-        block = _Block(joined([part.rows for part in parts]), peak, label_gap, weight)
+        block = _block_of(_joined([part.rows for part in parts]), peak, label_gap, weight)
         seen = self._association
         if seen.rows < MOST_ROWS:
             seen += association(scores, target, weight, kind)
@@ -395,7 +432,7 @@ class TemperatureProfile:
         result = type(self)(top_k=self.top_k, scale=self.scale)
         result.n_classes, result.input = self.n_classes, self.input
         result._blocks = [
-            _Block(
+            _HostBlock(
                 block.rows.take(index),
                 block.peak[index],
                 block.label_gap[index],
@@ -416,17 +453,19 @@ class TemperatureProfile:
         )
 
     @property
-    def _block(self) -> _Block:
+    def _block(self) -> _HostBlock:
         if not self._blocks:
             raise ValueError("the profile has no rows yet: call update first")
-        if len(self._blocks) > 1:
-            rows = joined([block.rows for block in self._blocks])
+        first = self._blocks[0]
+        if len(self._blocks) > 1 or not isinstance(first, _HostBlock):
+            rows = joined([_fetched(block.rows) for block in self._blocks])
             rest = [
                 np.concatenate([getattr(block, field.name) for block in self._blocks])
                 for field in fields(_Block)[1:]
             ]
-            self._blocks = [_Block(rows, *rest)]
-        return self._blocks[0]
+            first = _HostBlock(rows, *rest)
+            self._blocks = [first]
+        return first
 
     @property
     def weight(self) -> NDArray[np.float64]:
@@ -673,7 +712,7 @@ class TemperatureProfile:
         kind = {"nodes": NodeRows, "gaps": GapRows}[document["rows"]]
         check_arrays(kind, arrays, n_classes, min(top_k, n_classes))
         rows = kind(*(arrays[f"rows.{field.name}"] for field in fields(kind)))
-        block = _Block(rows, arrays["peak"], arrays["label_gap"], arrays["weight"])
+        block = _HostBlock(rows, arrays["peak"], arrays["label_gap"], arrays["weight"])
         check_rows(rows, block.peak, block.label_gap, block.weight, n_classes)
         result._blocks = [block]
         return result
@@ -698,6 +737,11 @@ class _Builder:
         self.local = threading.local()
 
     def run(self, n_jobs: int | None, report: Report) -> list[_Part]:
+        whole = slice(0, self.scores.shape[0])
+        part = self._by_kernel(self.scores, whole) if self.kind == "logits" else None
+        if part is not None:
+            report(whole.stop, whole.stop)
+            return [part]
         tiles = row_tiles(self.scores, TILE_ELEMENTS if self.host else DEVICE_TILE_ELEMENTS)
         workers = min(_threads(n_jobs), len(tiles)) if self.host else 1
         with mapping(workers) as on_threads:
@@ -717,6 +761,9 @@ class _Builder:
         if self.kind == "probs":
             check_probabilities(tile, first_row=rows.start)
             tile = log_odds(tile, ops_of(tile))
+            part = self._by_kernel(tile, rows)
+            if part is not None:
+                return part
         xp = array_namespace(tile)
         peak = row_max(tile)[:, None]
         check_peaks(tile, peak[:, 0], rows.start)
@@ -724,6 +771,22 @@ class _Builder:
         label_gap = self._label_gap(gaps, rows)
         summary = self._gap_rows(gaps) if self.exact else self._node_rows(gaps, xp)
         return _Part(summary, to_numpy(peak[:, 0]).astype(np.float64), label_gap)
+
+    def _by_kernel(self, tile: Array, rows: slice) -> _Part | None:
+        """The part of rows of logits by one kernel; None where there is none for them."""
+        if self.exact or not has_kernels(tile):
+            return None
+        from calibrant._kernels import Grid, profile_of
+
+        first = tuple(float(b) for b in GRID[:NODES_PER_OCTAVE].astype(np.float32))
+        labels = array_namespace(tile).asarray(self.labels[rows], device=tile.device)
+        summary = profile_of(tile, labels, self.k, self.scale, Grid(NODES, first, NEGLIGIBLE_GAP))
+        if summary is None:
+            return None
+        label_gap = to_numpy(summary.label_gap)
+        check_label_logits(label_gap, self.labels[rows], rows.start, self.kind)
+        parts = (summary.nodes, summary.top, summary.finite, summary.ties, summary.mean)
+        return _Part(_DeviceRows(parts), to_numpy(summary.peak).astype(np.float64), label_gap)
 
     def _gaps(self, tile: Array, peak: Array, xp: Any) -> Array:
         """(z - max z) / scale in float32: only those of masked classes are infinite."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -34,6 +35,7 @@ from calibrant._arrays import (
 )
 from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
+from calibrant._fused import Output, fused
 from calibrant._memory import require_memory
 from calibrant._mistakes import (
     association,
@@ -47,12 +49,19 @@ from calibrant._threads import available_cores, mapping, one_blas_thread
 from calibrant._types import Array, Floats, InputKind, Labels
 from calibrant.calibrators._best_temperature import scaled_profile
 from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_off
-from calibrant.formulas import Formula, LogitMap, TemperatureFormula
+from calibrant.formulas import (
+    Confidence,
+    Formula,
+    LogitMap,
+    TemperatureFormula,
+    confidence_of,
+)
 from calibrant.profile import TemperatureProfile
 
 USUAL_WIDTH = 16  # numbers per logit that a tile has room for; for more of them it is smaller
 Fitted = tuple[Formula, FitInfo]  # what a method's fit gives
 TileFunction = Callable[[Array, Ops], Array]
+TileFunctions = Callable[[Array, Ops], tuple[Array, ...]]
 
 
 class Calibrator(BaseEstimator, ABC):
@@ -188,7 +197,7 @@ class Calibrator(BaseEstimator, ABC):
             Where what is given as logits looks like probabilities.
         """
         formula = self._formula()
-        return self._map_rows(formula, logits, formula.probabilities)
+        return self._mapped(formula, logits, formula.probabilities, "probabilities")
 
     @final
     def predict_log_proba(self, logits: Any) -> Array:
@@ -205,7 +214,48 @@ class Calibrator(BaseEstimator, ABC):
             The logarithms, finite where a probability is too small for its own float.
         """
         formula = self._formula()
-        return self._map_rows(formula, logits, formula.log_probabilities)
+        return self._mapped(formula, logits, formula.log_probabilities, "log_probabilities")
+
+    @final
+    def predict_confidence(self, logits: Any) -> Confidence:
+        """Compute the predicted class of each row and its calibrated probability alone.
+
+        Nothing of the size of the scores is written: where the other probabilities are not needed,
+        this takes half the memory traffic of ``predict_proba`` and none of its memory.
+
+        Parameters
+        ----------
+        logits : array of shape (rows, classes), or (rows,) for two classes
+            Scores of the kind that ``input`` names.
+
+        Returns
+        -------
+        label : array of shape (rows,)
+            The class, as ``predict`` gives it.
+        probability : array of shape (rows,)
+            Its entry in ``predict_proba``: the largest probability of the row.
+        temperature : array of shape (rows,), or None
+            The row's temperature, for methods that divide logits by one.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> ts = calibrant.TS().fit([[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1])
+        >>> label, probability, temperature = ts.predict_confidence([[0.0, 9.0], [2.0, 0.0]])
+        >>> label, probability.round(3), temperature.round(2)
+        (array([1, 0]), array([0.674, 0.54 ]), array([12.37, 12.37]))
+        """
+        formula = self._formula()
+
+        def confidence(tile: Array, ops: Ops) -> tuple[Array, ...]:
+            found = confidence_of(formula, tile, ops, formula.keeps_arg_max)
+            return tuple(part for part in found if part is not None)
+
+        label, probability, *temperature = self._map_rows(
+            formula, logits, confidence, "confidence", per_row=True
+        )
+        has_temperature = isinstance(formula, TemperatureFormula)
+        return Confidence(label, probability, temperature[0] if has_temperature else None)
 
     @final
     def predict(self, logits: Any) -> Array:
@@ -228,7 +278,7 @@ class Calibrator(BaseEstimator, ABC):
             values = tile if formula.keeps_arg_max else formula.probabilities(tile, ops)
             return ops.arg_max(values)[:, 0]
 
-        return self._map_rows(formula, logits, arg_max, per_row=True)
+        return self._mapped(formula, logits, arg_max, per_row=True)
 
     @available_if(lambda self: issubclass(self._formula_type(), TemperatureFormula))  # type: ignore[untyped-decorator]
     def temperature(self, logits: Any) -> Array:
@@ -245,7 +295,12 @@ class Calibrator(BaseEstimator, ABC):
             The temperatures.
         """
         formula = cast("TemperatureFormula", self._formula())
-        return self._map_rows(formula, logits, formula.row_temperatures, per_row=True)
+
+        def temperatures(tile: Array, ops: Ops) -> tuple[Array]:
+            return (formula.row_temperatures(tile, ops),)
+
+        # the last part of a confidence
+        return self._map_rows(formula, logits, temperatures, "confidence", per_row=True)[-1]
 
     @available_if(lambda self: issubclass(self._formula_type(), LogitMap))  # type: ignore[untyped-decorator]
     def transform(self, logits: Any) -> Array:
@@ -262,7 +317,7 @@ class Calibrator(BaseEstimator, ABC):
             The new logits; masked classes stay -inf.
         """
         formula = cast("LogitMap", self._formula())
-        return self._map_rows(formula, logits, formula.scores)
+        return self._mapped(formula, logits, formula.scores)
 
     @final
     def _formula_type(self) -> type[Formula]:
@@ -271,7 +326,8 @@ class Calibrator(BaseEstimator, ABC):
 
     @final
     def _formula(self) -> Formula:
-        check_is_fitted(self, "formula_")
+        if "formula_" not in vars(self):
+            check_is_fitted(self, "formula_")  # raises
         return self.formula_
 
     @final
@@ -287,49 +343,93 @@ class Calibrator(BaseEstimator, ABC):
         )
 
     @final
-    def _map_rows(
-        self, formula: Formula, scores: Any, function: TileFunction, per_row: bool = False
+    def _mapped(
+        self,
+        formula: Formula,
+        scores: Any,
+        function: TileFunction,
+        output: Output | None = None,
+        per_row: bool = False,
     ) -> Array:
-        """Apply a formula's function of logits tile by tile.
+        """Apply a function of logits that gives one array."""
+        one = lambda tile, ops: (function(tile, ops),)  # noqa: E731
+        return self._map_rows(formula, scores, one, output, per_row)[0]
 
-        In main memory that is on threads, else on the device. ``per_row``: it gives one number per
-        row, not one per class.
+    @final
+    def _map_rows(
+        self,
+        formula: Formula,
+        scores: Any,
+        function: TileFunctions,
+        output: Output | None = None,
+        per_row: bool = False,
+    ) -> tuple[Array, ...]:
+        """Apply a formula's function of logits tile by tile: on threads, or on the device.
+
+        ``output`` says which output of the formula it is, for which there may be a kernel.
+        ``per_row``: it gives numbers per row, none per class.
         """
         scores = as_scores(scores, self.input_, self.n_classes_, may_be_empty=True)
-        rows, classes = scores.shape
-        self._check_classes(formula, classes)
+        self._check_classes(formula, scores.shape[1])
         on_device = not (formula.host_only or on_host(scores))
         values = scores if on_device or is_numpy_array(scores) else to_numpy(scores)
+        if on_device:
+            return self._map_rows_on_device(formula, values, function, output)
         if self.input_ == "logits":
             warn_if_probabilities(values, fitted=True)
-        room = min(max(1, formula.widest // USUAL_WIDTH), TILE_ELEMENTS)
-
-        def computed(tile: slice, ops: Ops) -> Array:
-            logits = as_logits(values[tile], self.input_, tile.start)
-            with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
-                return function(logits, ops)
-
-        if on_device:
-            tiles, ops = row_tiles(values, DEVICE_TILE_ELEMENTS // room), ops_of(values)
-            parts = [computed(tile, ops) for tile in tiles]
-            return array_namespace(values).concat(parts, axis=0)
         if not per_row:
-            require_memory(4 * rows * classes, "the result", "give the rows in parts")
+            require_memory(4 * values.size, "the result", "give the rows in parts")
+        return tuple(like(one, scores) for one in self._map_rows_on_host(formula, values, function))
+
+    @final
+    def _map_rows_on_device(
+        self, formula: Formula, scores: Array, function: TileFunctions, output: Output | None
+    ) -> tuple[Array, ...]:
+        if self.input_ == "logits":
+            answer = None if output is None else fused(formula, scores, output)
+            if answer is None or answer.may_be_probabilities:
+                warn_if_probabilities(scores, fitted=True)
+            if answer is not None:
+                return answer.results
+        ops, parts = ops_of(scores), []
+        for tile in row_tiles(scores, DEVICE_TILE_ELEMENTS // _room(formula)):
+            logits = as_logits(scores[tile], self.input_, tile.start)
+            answer = None if output is None else fused(formula, logits, output)
+            with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+                parts.append(function(logits, ops) if answer is None else answer.results)
+        xp = array_namespace(scores)
+        return tuple(xp.concat(list(part), axis=0) for part in zip(*parts, strict=True))
+
+    @final
+    def _map_rows_on_host(
+        self, formula: Formula, scores: NDArray[Any], function: TileFunctions
+    ) -> tuple[NDArray[Any], ...]:
+        def computed(tile: slice) -> tuple[NDArray[Any], ...]:
+            logits = as_logits(scores[tile], self.input_, tile.start)
+            with np.errstate(over="ignore"):  # as above
+                return function(logits, NUMPY)
+
+        tiles = row_tiles(scores, TILE_ELEMENTS // _room(formula))
         # tiles run on threads, in which large matrix products must not start their own
-        tiles = row_tiles(values, TILE_ELEMENTS // room)
         with one_blas_thread(formula.large_product):
-            first = computed(tiles[0], NUMPY)
+            first = computed(tiles[0])
             if len(tiles) == 1:
-                return like(first, scores)
-            result = np.empty((rows,) if per_row else (rows, classes), first.dtype)
-            result[tiles[0]] = first
+                return first
+            results = tuple(np.empty((len(scores), *one.shape[1:]), one.dtype) for one in first)
 
-            def fill(tile: slice) -> None:
-                result[tile] = computed(tile, NUMPY)
+            def fill(tile: slice, parts: tuple[NDArray[Any], ...]) -> None:
+                for result, part in zip(results, parts, strict=True):
+                    result[tile] = part
 
+            fill(tiles[0], first)
             with mapping(min(available_cores(), len(tiles) - 1)) as on_threads:
-                list(on_threads(fill, tiles[1:]))
-        return like(result, scores)
+                list(on_threads(lambda tile: fill(tile, computed(tile)), tiles[1:]))
+        return results
+
+
+def _room(formula: Formula) -> int:
+    """How many times the usual memory a tile takes."""
+    return min(max(1, formula.widest // USUAL_WIDTH), TILE_ELEMENTS)
 
 
 def check_is_calibrator(thing: object) -> None:

@@ -24,6 +24,7 @@ from calibrant.formulas.affine import (
 )
 from calibrant.formulas.chain import Chain
 from calibrant.formulas.columns import ClassSigmoids, ColumnMap
+from calibrant.formulas.confidence import Confidence, confidence_of
 from calibrant.formulas.increasing import IncreasingTable, QuadratureMap
 from calibrant.formulas.odds import OddsMap
 from calibrant.formulas.reading import LogEntropy, LogGaps, Margin, Reading, TopLogits
@@ -46,6 +47,7 @@ __all__ = [
     "Chain",
     "ClassSigmoids",
     "ColumnMap",
+    "Confidence",
     "ConstantTemperature",
     "Cubics",
     "Curves",
@@ -76,4 +78,5 @@ __all__ = [
     "TopLogits",
     "TwoClassMap",
     "VennAbersMap",
+    "confidence_of",
 ]

@@ -12,11 +12,12 @@ from torch import Tensor, nn
 
 from calibrant._arrays import class_axis_of
 from calibrant._curves import Curves
+from calibrant._fused import Output, fused_by_tensors, plan_of
 from calibrant._mistakes import warn_if_probabilities
 from calibrant._parts import map_fields
 from calibrant._rows import ordered_log_odds
 from calibrant._types import InputKind
-from calibrant.formulas import Formula, TemperatureFormula
+from calibrant.formulas import Confidence, Formula, TemperatureFormula, confidence_of
 from calibrant.torch._ops import BufferName, ModuleCurves, TorchOps, buffer_name
 
 LARGE = 65_536  # elements from which on float32 is kept: another float would be cast on every call
@@ -64,8 +65,9 @@ class CalibratorModule(nn.Module):
         super().__init__()
         self.method, self.input, self.class_axis = method, kind, class_axis
         self.n_classes = formula.n_classes if n_classes is None else n_classes
-        self._fewest = formula.fewest_classes
+        self._fewest, self._keeps_arg_max = formula.fewest_classes, formula.keeps_arg_max
         self._unseen = kind == "logits"  # what kind of scores come has not been looked at
+        self._plan = plan_of(formula)
         self._formula = cast("Formula", map_fields(formula, self._kept))
 
     def forward(self, scores: Tensor) -> Tensor:
@@ -88,8 +90,12 @@ class CalibratorModule(nn.Module):
             Where the number of classes is not that of the fit, or another dimension than the last
             one of an image may be the classes.
         """
+        scores, axis = self._classes_last(scores)
+        kernel = self._by_kernel(scores, "probabilities")
+        if kernel is not None:
+            return _moved(kernel[0], -1, axis)
         with _full_precision(scores):
-            logits, axis = self._logits(scores)
+            logits = self._logits(scores)
             probs = cast("Tensor", self._formula.probabilities(logits, self._ops))
             return _moved(probs, -1, axis)
 
@@ -108,10 +114,48 @@ class CalibratorModule(nn.Module):
             The logarithms in float32 or float64, finite where a probability is too small for its
             own float.
         """
+        scores, axis = self._classes_last(scores)
+        kernel = self._by_kernel(scores, "log_probabilities")
+        if kernel is not None:
+            return _moved(kernel[0], -1, axis)
         with _full_precision(scores):
-            logits, axis = self._logits(scores)
+            logits = self._logits(scores)
             logs = cast("Tensor", self._formula.log_probabilities(logits, self._ops))
             return _moved(logs, -1, axis)
+
+    def confidence(self, scores: Tensor) -> Confidence:
+        """Compute the predicted class of each row and its probability alone.
+
+        Parameters
+        ----------
+        scores : Tensor of shape (.., classes)
+            What the calibrator was fitted on: logits or probabilities. With ``class_axis`` the
+            classes are that dimension.
+
+        Returns
+        -------
+        label : Tensor of shape (..)
+            The class.
+        probability : Tensor of shape (..)
+            Its calibrated probability.
+        temperature : Tensor of shape (..), or None
+            The row's temperature, where the method has one.
+        """
+        scores, _ = self._classes_last(scores)
+        kernel = self._by_kernel(scores, "confidence")
+        if kernel is not None:
+            label, probability, temperature = kernel
+            has_temperature = isinstance(self._formula, TemperatureFormula)
+            return Confidence(label, probability, temperature if has_temperature else None)
+        with _full_precision(scores):
+            logits = self._logits(scores)
+            return confidence_of(self._formula, logits, self._ops, self._keeps_arg_max)
+
+    def _by_kernel(self, scores: Tensor, output: Output) -> tuple[Tensor, ...] | None:
+        """The result of one fused kernel, where there is one for this method and this tensor."""
+        if self._plan is None or self.input != "logits" or torch.compiler.is_compiling():
+            return None
+        return fused_by_tensors(self._plan, self._ops.fitted, scores, output)
 
     @property
     def _ops(self) -> TorchOps:
@@ -129,15 +173,18 @@ class CalibratorModule(nn.Module):
         place = "" if self.class_axis is None else f", class_axis={self.class_axis}"
         return f"{self.method}, input={self.input!r}{place}"
 
-    def _logits(self, scores: Tensor) -> tuple[Tensor, int]:
-        """The logits with the classes last, and where the scores have them."""
+    def _classes_last(self, scores: Tensor) -> tuple[Tensor, int]:
+        """The scores with the classes last, and where they have been."""
         axis = class_axis_of(scores.shape, self.n_classes, self.class_axis)
         if scores.shape[axis] < self._fewest:
             raise ValueError(
                 f"the calibrator reads the top {self._fewest} logits, got {scores.shape[axis]} "
                 "classes"
             )
-        scores = _moved(scores, axis, -1)
+        return _moved(scores, axis, -1), axis
+
+    def _logits(self, scores: Tensor) -> Tensor:
+        """The logits of scores with the classes last."""
         if self._unseen and not torch.compiler.is_compiling():
             self._look_at(scores)
         if not scores.dtype.is_floating_point:
@@ -146,7 +193,7 @@ class CalibratorModule(nn.Module):
             scores = scores.float()
         if self.input == "probs":
             scores = cast("Tensor", ordered_log_odds(scores, self._ops))
-        return scores, axis
+        return scores
 
     def _look_at(self, scores: Tensor) -> None:
         """Warn of probabilities, once, where their values can be read without waiting."""
@@ -178,6 +225,13 @@ class CalibratorModule(nn.Module):
 
     def _store(self, path: str, values: NDArray[Any]) -> None:
         self.register_buffer(buffer_name(path), torch.from_numpy(np.array(values)))
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        if self._plan is not None:
+            ops = self._ops
+            numbers = [ops.fitted(path).cpu().numpy() for path in self._plan.numbers]
+            self._plan = self._plan if self._plan.fits(numbers) else None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move buffers, but leave their floats: a calibrator in float16 is another calibrator."""
@@ -220,8 +274,12 @@ class TemperatureModule(CalibratorModule):
         Tensor
             One temperature per row: the shape of the scores without the classes.
         """
+        scores, _ = self._classes_last(scores)
+        kernel = self._by_kernel(scores, "confidence")
+        if kernel is not None:
+            return kernel[2]
         with _full_precision(scores):
-            logits, _ = self._logits(scores)
+            logits = self._logits(scores)
             formula = cast("TemperatureFormula", self._formula)
             return cast("Tensor", formula.row_temperatures(logits, self._ops))
 

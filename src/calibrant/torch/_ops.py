@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -122,7 +123,7 @@ class TorchOps:
         return x @ kernel
 
     def constant(self, values: Any, like: Tensor) -> Tensor:
-        buffer = self._buffer(values.name)
+        buffer = self.fitted(values.name)
         return buffer if buffer.dtype == torch.bool else buffer.to(like.dtype)
 
     def full_like(self, x: Tensor, value: float) -> Tensor:
@@ -135,7 +136,7 @@ class TorchOps:
         return float(torch.finfo(x.dtype).eps)
 
     def look_up(self, x: Tensor, curves: Any) -> Tensor:
-        edges = self._buffer(f"{curves.name}.edges")
+        edges = self.fitted(f"{curves.name}.edges")
         if curves.count == 1:
             place = torch.searchsorted(edges[0], x.detach().contiguous(), right=curves.inclusive)
         else:
@@ -159,19 +160,21 @@ class TorchOps:
         return (place + start).reshape(columns.shape).movedim(0, -1)
 
     def _at(self, name: str, place: Tensor) -> Tensor:
-        return self._buffer(name).reshape(-1)[place]
+        return self.fitted(name).reshape(-1)[place]
 
     def interpolate(self, table: Tensor, position: Tensor) -> Tensor:
         cell = position.detach().long().clamp(max=table.shape[0] - 2)
         left, right = table[cell], table[cell + 1]
         return torch.minimum(left + (position - cell) * (right - left), right)
 
-    def _buffer(self, name: str) -> Tensor:
+    def fitted(self, name: str) -> Tensor:
+        """The buffer of a field, by its path."""
         buffer = self.buffers[buffer_name(name)]
         assert buffer is not None
         return buffer
 
 
+@cache
 def buffer_name(path: str) -> str:
     """A field's path as the name of a buffer, in which PyTorch allows no dot; no method has it."""
     return "fitted_" + path.replace(".", "_")

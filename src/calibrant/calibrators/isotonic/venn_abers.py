@@ -90,13 +90,12 @@ class VennAbers(LogitCalibrator):
         """
         formula = cast("VennAbersMap", self._formula())
 
-        def lower(tile: Array, ops: Ops) -> Array:
-            return ops.cast(formula.bounds(tile, ops)[0], tile)
+        def bounds(tile: Array, ops: Ops) -> tuple[Array, Array]:
+            lower, upper = formula.bounds(tile, ops)
+            return ops.cast(lower, tile), ops.cast(upper, tile)
 
-        def upper(tile: Array, ops: Ops) -> Array:
-            return ops.cast(formula.bounds(tile, ops)[1], tile)
-
-        return self._map_rows(formula, logits, lower), self._map_rows(formula, logits, upper)
+        lower, upper = self._map_rows(formula, logits, bounds)
+        return lower, upper
 
     @staticmethod
     def merge(intervals: Sequence[tuple[Array, Array]]) -> Array:
