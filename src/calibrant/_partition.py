@@ -155,7 +155,19 @@ class GapRows:
 
     def psi(self, b: Floats, index: Index) -> Psi:
         """psi of the rows in ``index`` at one ``b`` each."""
+        return self._psi(*self._weights(b, index))
+
+    def psi_both(self, b: Floats, index: Index) -> tuple[Psi, Psi]:
+        """psi at b and at 2 b: exp(2 b d) is the square of exp(b d)."""
         exponent, weight = self._weights(b, index)
+        double = weight * weight
+        one = self._psi(exponent, weight)
+        exponent *= 2.0
+        return one, self._psi(exponent, double)
+
+    @staticmethod
+    def _psi(exponent: Floats, weight: Floats) -> Psi:
+        """psi of exponents and their exponentials, which are used up."""
         total = _sum_classes(weight)
         weight *= exponent
         mean = _sum_classes(weight) / total
@@ -209,6 +221,11 @@ class NodeRows:
                 for whole, values in zip(result, part, strict=True):
                     whole[where] = values
         return result
+
+    def psi_both(self, b: Floats, index: Index) -> tuple[Psi, Psi]:
+        """psi at b and at 2 b."""
+        both = self.psi(np.concatenate([b, 2.0 * b]), np.concatenate([index, index]))
+        return Psi(*(part[: len(b)] for part in both)), Psi(*(part[len(b) :] for part in both))
 
     def psi_pair(self, b: Floats, index: Index) -> PsiPair:
         """psi and its slope at b and 2 b: the same place in two intervals, an octave apart."""
