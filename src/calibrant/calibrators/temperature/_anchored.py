@@ -42,6 +42,8 @@ WEAKEST = 3_750.0
 ALWAYS = 15.0
 MAX_ITER = 12  # Newton steps per penalty
 TOLERANCE = 1e-5
+# .. of the steps on all rows: what is left in them is far below what the choice on a sample costs.
+MOVING_TOLERANCE = 5e-5
 SETTLED = 2e-3  # a network whose last step gained less than this share has all but converged
 BIAS_ROWS = 1.0  # the prior of the output bias: nothing to many rows, a hold for few
 STEEPEST = 1e15  # larger slopes and curvatures of a row count as this: their products fit a float32
@@ -141,7 +143,7 @@ class _Member:
             here = self.at(flat, pull)
             return here.value, lambda: (here.gradient(), sample.at(flat, pull).model()[1])
 
-        found = damped_newton(at, point.flat, max_iter=MAX_ITER, tolerance=TOLERANCE)
+        found = damped_newton(at, point.flat, max_iter=MAX_ITER, tolerance=MOVING_TOLERANCE)
         return replace(point, flat=found.x, last_gain=found.last_gain)
 
 
