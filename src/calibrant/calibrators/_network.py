@@ -64,26 +64,29 @@ def forward(weights: Weights, inputs: Floats, linear: bool = False) -> Floats:
 
 @blas_flags_ignored
 def forward_all(weights: Weights, inputs: Floats, linear: bool = False) -> tuple[Floats, Weights]:
-    """The output, and every layer's input on the way, for the derivatives."""
-    layers = [inputs]
+    """The output, and every layer's input on the way, (width, rows), for the derivatives.
+
+    Layers are few numbers wide and many rows long: this way round all loops are long ones.
+    """
+    layers = [inputs.T]
     for kernel, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-        hidden = layers[-1] @ kernel
-        hidden += bias
+        hidden = kernel.T @ layers[-1]
+        hidden += bias[:, None]
         if not linear:
             np.maximum(hidden, 0.0, out=hidden)
         layers.append(hidden)
-    return (layers[-1] @ weights[-2] + weights[-1])[:, 0], layers
+    return weights[-2][:, 0] @ layers[-1] + weights[-1], layers
 
 
 @blas_flags_ignored
 def gradient(weights: Weights, layers: Weights, signal: Floats, linear: bool = False) -> Floats:
     """d (sum_i signal_i output_i) / d parameters, flat."""
-    back, ones = signal[:, None], np.ones(len(signal))  # BLAS sums faster than NumPy here
+    back, ones = signal[None, :], np.ones(len(signal))  # BLAS sums faster than NumPy here
     parts: list[Floats] = []
     for index in range(len(layers) - 1, -1, -1):
-        parts += [ones @ back, (layers[index].T @ back).ravel()]
+        parts += [back @ ones, (layers[index] @ back.T).ravel()]
         if index:
-            back = back @ weights[2 * index].T
+            back = weights[2 * index] @ back
             if not linear:
                 back *= layers[index] > 0.0
     return np.concatenate(parts[::-1])
@@ -91,7 +94,7 @@ def gradient(weights: Weights, layers: Weights, signal: Floats, linear: bool = F
 
 def jacobian(weights: Weights, layers: Weights, linear: bool = False) -> NDArray[np.float32]:
     """d output_i / d parameters: (parameters, rows), in single precision for the sake of speed."""
-    rows = len(layers[0])
+    rows = layers[0].shape[1]
     result = np.empty((sum(part.size for part in weights), rows), np.float32)
     back, stop = np.ones((1, rows), np.float32), len(result)
     for index in range(len(layers) - 1, -1, -1):
@@ -99,7 +102,7 @@ def jacobian(weights: Weights, layers: Weights, linear: bool = False) -> NDArray
         result[stop - width : stop] = back
         stop -= width
         kernel = result[stop - weights[2 * index].size : stop].reshape(-1, width, rows)
-        layer = np.ascontiguousarray(layers[index].T, np.float32)
+        layer = np.ascontiguousarray(layers[index], np.float32)
         np.multiply(layer[:, None, :], back[None, :, :], out=kernel)
         stop -= weights[2 * index].size
         if index:
