@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
+from numpy.typing import NDArray
 
 from calibrant._array_ops import NUMPY, ops_of
 from calibrant._arrays import (
@@ -45,6 +46,14 @@ from calibrant._threads import available_cores, mapping, one_blas_thread
 from calibrant._types import Array, Floats, InputKind, Labels
 from calibrant.calibrators._best_temperature import scaled_profile
 from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_off
+from calibrant.calibrators._estimator import Estimator, check_is_fitted, offered_if
+from calibrant.formulas import (
+    Confidence,
+    Formula,
+    LogitMap,
+    TemperatureFormula,
+    confidence_of,
+)
 from calibrant.profile import TemperatureProfile
 
 USUAL_WIDTH = 16  # numbers per logit that a tile has room for; for more of them it is smaller
@@ -315,6 +324,7 @@ class Calibrator(Estimator, ABC):
 
     @final
     def _formula(self) -> Formula:
+        check_is_fitted(self)
         return self.formula_
 
     @final
