@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from calibrant._partition import (
-    FEW_CLASSES,
     B_MAX,
     B_MIN,
+    FEW_CLASSES,
     GRID,
     GapRows,
     NodeRows,

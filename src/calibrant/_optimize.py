@@ -77,9 +77,7 @@ def best_of_scan(
     return ScalarResult(float(grid[best]), True, "the loss is flat around its minimum")
 
 
-def newton_root(
-    derivatives: Callable[[float], tuple[float, float]], start: float
-) -> float | None:
+def newton_root(derivatives: Callable[[float], tuple[float, float]], start: float) -> float | None:
     """The minimiser near ``start`` from slope and curvature; None where Newton steps go astray."""
     x, widest = start, 0.5
     for _ in range(10):

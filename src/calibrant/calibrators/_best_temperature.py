@@ -10,7 +10,9 @@ import numpy as np
 from calibrant._losses import ProfileLoss
 from calibrant._optimize import ScalarResult, best_of_scan, falling_then_rising, newton_root
 from calibrant._types import Floats, InputKind, Labels
-from calibrant.profile import DEFAULT_TOP_K, TemperatureProfile
+from calibrant._weights import effective_rows
+from calibrant.calibrators._direct_scaling import DirectLoss
+from calibrant.profile import DEFAULT_TOP_K, EXACT_CLASSES, TemperatureProfile
 
 TEMPERATURE_BOUNDS = (1e-2, 1e4)
 # Few rows, and hardly an error among them, would take T to the end of its range: a prior that
@@ -20,6 +22,7 @@ TEMPERATURE_BOUNDS = (1e-2, 1e4)
 PRIOR_ROWS = 10.0
 FADED = 1000.0
 USUAL = (0.1, 25.0)  # temperatures that a profile of scale 1 reads accurately, with room around
+DIRECT_ROWS = 1000  # from whose temperature on the steps on logits themselves begin
 SEARCH_ROWS = 20_000  # the search needs no more; a few Newton steps on all rows then end it
 
 
@@ -72,9 +75,7 @@ def _searched(
     search = (low, high, "inverse temperature")
     if loss == "nll":
         return falling_then_rising(slope, *search, start=0.0)
-    return best_of_scan(
-        lambda log_b: problem.mean(log_b) + pull * _distance(log_b), slope, *search
-    )
+    return best_of_scan(lambda log_b: problem.mean(log_b) + pull * _distance(log_b), slope, *search)
 
 
 def _some_rows(profile: TemperatureProfile) -> TemperatureProfile:
@@ -140,7 +141,31 @@ def scaling_start(
     logits: Floats, labels: Labels, weight: Floats, prior_rows: float | str = 0.0
 ) -> Start:
     """Temperature scaling of labelled logits."""
+    direct = _direct_start(logits, labels, weight, prior_rows)
+    if direct is not None:
+        return direct
     return start_of_profile(scaled_profile(logits, labels, weight, "logits"), prior_rows)
+
+
+def _direct_start(
+    logits: Floats, labels: Labels, weight: Floats, prior_rows: float | str
+) -> Start | None:
+    """The same without a profile, where that is quicker; None where it is not or does not work."""
+    rows, classes = logits.shape
+    few = classes <= EXACT_CLASSES or rows <= DIRECT_ROWS
+    if few or _pull(prior_rows, effective_rows(weight)) > 0.0:
+        return None
+    some = np.arange(DIRECT_ROWS) * rows // DIRECT_ROWS
+    near = best_temperature(
+        scaled_profile(logits[some], labels[some], weight[some], "logits"), "nll"
+    )
+    problem = DirectLoss(logits, labels, weight)
+    best = problem.minimiser(-float(np.log(near.x))) if near.converged else None
+    low, high = TEMPERATURE_BOUNDS
+    if best is None or not low < np.exp(-best) < high:
+        return None
+    losses = problem.means(0.0)[0], problem.means(best)[0]
+    return Start(float(np.exp(-best)), True, "converged", *losses)
 
 
 def start_of_profile(profile: TemperatureProfile, prior_rows: float | str = 0.0) -> Start:

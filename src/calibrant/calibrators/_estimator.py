@@ -7,7 +7,7 @@ whatever an object derives from.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import partial
 from inspect import signature
 from types import MethodType
 from typing import Any, Self
@@ -102,24 +102,19 @@ def check_is_fitted(estimator: Estimator) -> None:
     )
 
 
-class offered_if:  # noqa: N801 - a decorator
-    """A method that is there only where a condition of its object holds."""
+def offered_if(condition: Callable[[Any], bool]) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator: the method is there only where a condition of its object holds."""
+    return partial(_Offered, condition)
 
-    def __init__(self, condition: Callable[[Any], bool]) -> None:
-        self.condition = condition
-        self.method: Callable[..., Any] | None = None
 
-    def __call__(self, method: Callable[..., Any]) -> Any:
-        self.method = method
-        update_wrapper(self, method)
-        return self
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+class _Offered:
+    def __init__(self, condition: Callable[[Any], bool], method: Callable[..., Any]) -> None:
+        self.condition, self.method, self.__doc__ = condition, method, method.__doc__
 
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
             return self.method
         if not self.condition(instance):
-            raise AttributeError(f"this {owner.__name__!r} has no attribute {self.name!r}")
+            name = self.method.__name__
+            raise AttributeError(f"this {owner.__name__!r} has no attribute {name!r}")
         return MethodType(self.method, instance)

@@ -91,9 +91,7 @@ class _CurveLoss:
         none = np.zeros((1, len(theta)))
         return np.append(0.0, np.cumsum(rises)), np.concatenate([none, by_knot])
 
-    def at(
-        self, theta: Floats, pull: Floats
-    ) -> tuple[float, Callable[[], tuple[Floats, Floats]]]:
+    def at(self, theta: Floats, pull: Floats) -> tuple[float, Callable[[], tuple[Floats, Floats]]]:
         """The penalised loss, and how to get its model."""
         return self.value(theta, pull), lambda: self.model(theta, pull)
 

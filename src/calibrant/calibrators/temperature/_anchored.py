@@ -116,8 +116,8 @@ class _Member:
             slope = np.clip(-row.slope * rate, -STEEPEST, STEEPEST)
             standing.append((row.value, slope, np.clip(row.curvature * rate**2, 0.0, STEEPEST)))
         value, slope, curvature = (np.concatenate(part) for part in zip(*standing, strict=True))
-        penalty = 0.5 * float(pull @ (flat - self.anchor) ** 2)
-        return _Standing(self, flat, pull, float(self.loss.shares @ value) + penalty, slope, curvature)
+        total = float(self.loss.shares @ value) + 0.5 * float(pull @ (flat - self.anchor) ** 2)
+        return _Standing(self, flat, pull, total, slope, curvature)
 
     def path(self, penalties: Sequence[float]) -> list[PathPoint]:
         """The solutions at all penalties, each from the last one's."""
