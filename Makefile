@@ -20,8 +20,8 @@ TOOLS_VENV := .venv-tools
 TOOLS := $(TOOLS_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help demo test test-all test-jax test-oldest test-newest attack coverage check format bench quality statistics \
-	reproduce reproduce-quick lock audit clean
+.PHONY: FORCE help demo test test-all test-jax test-oldest test-newest attack coverage check format bench peers quality \
+	statistics reproduce reproduce-quick lock audit clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -131,6 +131,9 @@ format: $(READY)  ## format and fix what can be fixed
 
 bench: $(PEERS)  ## time the main jobs and all methods, beside peers, as ratios within one run
 	@$(PEER_VENV)/bin/python benchmarks/run.py
+
+peers: $(PEERS)  ## run scikit-learn's and MAPIE's own tests, and agreement with other packages; SUITES=names
+	@$(PEER_VENV)/bin/python tests/peers/run.py $(SUITES)
 
 quality: $(READY)  ## the evidence for the defaults, on networks, tables and small problems; DATA=folder of .npz files
 	@$(BIN)/python benchmarks/quality.py $(if $(DATA),--data $(DATA)) $(QUALITY)

@@ -5,8 +5,10 @@
 Every file (.npz with `logits` or `probs`, and `labels`) is cut into random halves, one to fit on
 and one to judge on, for several seeds; smaller fractions of the fitting half show what little data
 does. Without a folder, the embedded data sets are used, their validation and test rows pooled.
-All values are times 100. `null` is the 15-bin ECE that the same confidences would show, on as many
-rows, if they were perfectly calibrated; `excess` is what the ECE shows beyond it.
+All values are times 100. Differences are means over the cuts of a file first: cuts of one file
+share rows, so the p-values are those of a t-test over the files. `worse` counts the cuts in which
+the NLL is above that of no calibration. `null` is the 15-bin ECE that the same confidences would
+show, on as many rows, if they were perfectly calibrated; `excess` is what the ECE shows beyond it.
 """
 
 from __future__ import annotations
@@ -32,25 +34,11 @@ from rich.table import Table
 from scipy.stats import ttest_1samp
 
 import calibrant
-from calibrant.calibrators import calibrator
+from calibrant.calibrators import REGISTRY, calibrator
 from calibrant.metrics import BinStats, accuracy, brier, nll
 
-METHODS = {
-    "base": ("base", {}),
-    "ts": ("ts", {}),
-    "ets": ("ets", {}),
-    "pts-paper": ("pts", {"recipe": "paper"}),
-    "pts": ("pts", {}),
-    "hts": ("hts", {}),
-    "smart": ("smart", {}),
-    "pts-linear": ("pts-linear", {}),
-    "svs": ("svs", {}),
-    "sms": ("sms", {}),
-    "diag": ("diag", {}),
-    "mpts": ("mpts", {}),
-    "spts": ("spts", {}),
-    "auto": ("auto", {}),
-}
+METHODS: dict[str, tuple[str, dict[str, str]]] = {name: (name, {}) for name in REGISTRY}
+METHODS["pts-paper"] = ("pts", {"recipe": "paper"})
 DEFAULT = "base,ts,ets,svs,diag,pts,mpts,spts,auto"
 NULL_DRAWS = 200
 MEASURES = ("ece15", "ece10", "null", "excess", "brier", "nll")
@@ -179,30 +167,46 @@ def mean_of(rows: Sequence[Row], measure: str) -> float:
 
 
 def show(title: str, rows: Sequence[Row], console: Console) -> None:
-    """A table of means over the seeds (and data sets) with paired tests against TS and ETS."""
+    """A table of means over the seeds (and files) with paired tests against TS and ETS."""
     table = Table(title=title, title_justify="left")
-    for column in ("method", *MEASURES, "fit s", "Brier - TS (p)", "Brier - ETS (p)"):
+    for column in ("method", *MEASURES, "worse", "fit s", "Brier - TS (p)", "Brier - ETS (p)"):
         table.add_column(column, justify="left" if column == "method" else "right")
     for method in dict.fromkeys(row.method for row in rows):
         own = [row for row in rows if row.method == method]
         values = [f"{mean_of(own, measure):.3f}" for measure in MEASURES]
         against = [paired(rows, method, other) for other in ("ts", "ets")]
-        table.add_row(method, *values, f"{mean_of(own, 'seconds'):.2f}", *against)
+        seconds = f"{mean_of(own, 'seconds'):.2f}"
+        table.add_row(method, *values, worse_than_none(rows, method), seconds, *against)
     console.print(table)
 
 
+def differences(
+    rows: Sequence[Row], method: str, other: str, measure: str
+) -> dict[str, list[float]]:
+    """By file, how much more one method shows than another on the same cuts."""
+    of_other = {(r.dataset, r.seed, r.fraction): r for r in rows if r.method == other}
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        twin = of_other.get((row.dataset, row.seed, row.fraction))
+        if row.method == method and twin is not None:
+            more = getattr(row, measure) - getattr(twin, measure)
+            found.setdefault(row.dataset, []).append(more)
+    return found
+
+
 def paired(rows: Sequence[Row], method: str, other: str) -> str:
-    """The mean difference in Brier on the same cuts, and a t-test's p-value."""
-    brier_of = {(r.dataset, r.seed, r.fraction, r.method): r.brier for r in rows}
-    difference = [
-        value - brier_of[*key, other]
-        for (*key, name), value in brier_of.items()
-        if name == method and (*key, other) in brier_of
-    ]
-    if method == other or len(difference) < 2:
+    """The mean difference in Brier over the files, and the p-value of a t-test over them."""
+    means = [np.mean(cuts) for cuts in differences(rows, method, other, "brier").values()]
+    if method == other or not means:
         return "-"
-    p = ttest_1samp(difference, 0.0).pvalue
-    return f"{np.mean(difference):+.3f} ({p:.1g})"
+    p = f" ({ttest_1samp(means, 0.0).pvalue:.1g})" if len(means) > 2 else ""
+    return f"{np.mean(means):+.3f}{p}"
+
+
+def worse_than_none(rows: Sequence[Row], method: str) -> str:
+    """In how many of the cuts the NLL is above that of no calibration."""
+    cuts = [cut for part in differences(rows, method, "base", "nll").values() for cut in part]
+    return f"{sum(cut > 0.0 for cut in cuts)}/{len(cuts)}" if cuts and method != "base" else "-"
 
 
 def report(rows: Sequence[Row], console: Console) -> None:

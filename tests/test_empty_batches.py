@@ -64,7 +64,7 @@ def test_predictions(name, kind, monkeypatch):
 
 def test_no_scores_of_a_binary_model():
     for scores in ([], np.zeros(0), torch.zeros(0)):
-        assert fitted("platt").predict_proba(scores).shape == (0, 2)
+        assert fitted("beta").predict_proba(scores).shape == (0, 2)
 
 
 @pytest.mark.parametrize("kind", ["logits", "probs"])

@@ -13,7 +13,9 @@ import torch
 from calibrant import metrics
 from calibrant.evaluation import Estimate, evaluate
 
-ERRORS = [name for name, metric in metrics.METRICS.items() if metric.is_error]
+USUAL = [name for name, metric in metrics.METRICS.items() if metric.by_default]
+OF_THREE = [name for name in USUAL if metrics.METRICS[name].suits(3)]
+ERRORS = [name for name in OF_THREE if metrics.METRICS[name].is_error]
 
 
 def example(rows=500, seed=0, temperature=1.0):
@@ -30,8 +32,8 @@ def test_every_value_is_its_metric(weighted):
     probs, labels = example()
     weight = np.random.default_rng(1).random(500) if weighted else None
     got = evaluate(probs, labels, n_resamples=20, sample_weight=weight)
-    assert list(got.metrics) == list(metrics.METRICS)
-    for name in metrics.METRICS:
+    assert list(got.metrics) == OF_THREE
+    for name in OF_THREE:
         expected = getattr(metrics, name)(probs, labels, sample_weight=weight)
         assert getattr(got, name).value == pytest.approx(expected, rel=1e-12), name
     assert got.brier_decomposition == metrics.brier_decomposition(
@@ -89,9 +91,51 @@ def test_the_table_prints_every_metric_by_its_own_rule():
             assert shown[-2:] == [metric.format(estimate.null), f"{estimate.p_value:.3f}"]
     assert rows["ECE"][0] == f"{100.0 * got.ece.value:.2f}"
     assert rows["NLL"][0] == f"{got.nll.value:.4f}"
-    assert rows["calibration"] == [f"{100.0 * got.brier_decomposition.calibration:.2f}"]
+    assert rows["calibration"] == [f"{100.0 * got.brier_decomposition.calibration:.2f}", "0.00"]
     assert "500 rows, 3 classes, 15 bins; all but the NLL times 100" in str(got)
     assert max(map(len, str(got).splitlines())) <= 88
+
+
+RARER = sorted(set(metrics.METRICS) - set(USUAL))
+
+
+@pytest.mark.parametrize("name", RARER)
+def test_the_rarer_errors_are_there_when_asked_for(name):
+    probs, labels = example(200)
+    got = evaluate(probs, labels, metrics=[name], n_resamples=20)
+    estimate = got.metrics[name]
+    assert estimate.value == getattr(metrics, name)(probs, labels)
+    assert (estimate.low, estimate.high) == (None, None)
+    assert 0.0 <= estimate.null < 0.3
+    test = metrics.calibration_test(probs, labels, name, n_resamples=20)
+    assert test.null_mean == pytest.approx(estimate.null, rel=0.5)
+    times = np.random.default_rng(0).integers(0, 4, 200)
+    weighted = evaluate(probs, labels, metrics=[name], n_resamples=40, sample_weight=times)
+    repeated = np.repeat(probs, times, axis=0), np.repeat(labels, times)
+    copied = evaluate(*repeated, metrics=[name], n_resamples=40)
+    assert weighted.metrics[name].null == pytest.approx(copied.metrics[name].null)
+    with pytest.raises(ValueError, match="no interval"):
+        metrics.bootstrap_ci(probs, labels, name, n_resamples=20)
+    spread = metrics.bootstrap_ci(probs, labels, name, n_resamples=20, method="basic").std_error
+    assert 0.0 < spread < 0.1
+
+
+def test_each_error_stands_under_whose_calibration_it_is():
+    """A shift of class 1 is large in its own error, and hardly seen in the confidence's."""
+    rng = np.random.default_rng(0)
+    chance = rng.uniform(0.1, 0.8, 4000)
+    events = (rng.random(4000) < chance).astype(int)
+    got = evaluate(chance + 0.1, events, n_resamples=20)
+    assert got.notions["ece"] == "confidence"
+    assert got.notions["class1_ece"] == got.notions["kde_ece"] == "class-1"
+    assert got.class1_ece.low < 0.1 < got.class1_ece.high
+    assert got.ece.value < 0.07
+    lines = [line.split("  ")[0] for line in str(got).splitlines()]
+    assert lines.index("ECE") < lines.index("of class 1:") < lines.index("KDE-ECE")
+    assert lines.index("Class-1 ECE") < lines.index("of every class:")
+    assert evaluate(chance, events).to_dict()["notions"]["classwise_ece"] == "classwise"
+    with pytest.raises(ValueError, match="class 1 of two is asked for, but there are 3 classes"):
+        evaluate(*example(), metrics=["class1_ece"])
 
 
 def test_a_notebook_shows_the_same_table():

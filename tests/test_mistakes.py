@@ -185,9 +185,9 @@ def test_comparing_scores_of_other_classes():
 # --- labels -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["ts", "vector", "irm", "platt"])
+@pytest.mark.parametrize("name", ["ts", "vector", "irm", "platt", "beta"])
 def test_labels_among_the_scores(name):
-    logits, labels = example(2 if name == "platt" else CLASSES)
+    logits, labels = example(2 if name == "beta" else CLASSES)
     table = pd.DataFrame(logits[:, 1:]).assign(label=labels)
     column = table.shape[1] - 1
     with pytest.raises(ValueError, match=f"column {column} of the logits equals the labels"):

@@ -78,7 +78,7 @@ def cancer():
 
 def wrong_checks(estimator):
     """In scikit-learn 1.6, two checks compare two fits to other pairs of classes."""
-    if estimator.method != "platt" or not sklearn.__version__.startswith("1.6."):
+    if estimator.method != "beta" or not sklearn.__version__.startswith("1.6."):
         return {}
     names = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
     return dict.fromkeys(names, "of three classes it keeps two, and not the same ones")
@@ -91,6 +91,7 @@ def wrong_checks(estimator):
         CalibratedClassifier(method="ts", cv=3, ensemble=False),
         CalibratedClassifier(GaussianNB(), "ets", cv=3),
         CalibratedClassifier(method="platt", cv=3),
+        CalibratedClassifier(method="beta", cv=3),
         CalibratedClassifier(method=QUICK_PTS, cv=3, ensemble=False),
     ],
     expected_failed_checks=wrong_checks,
@@ -805,6 +806,7 @@ weight = 1.0 + (y == 3)
 tensor, labels = torch.asarray(X), torch.asarray(y)
 lda = LinearDiscriminantAnalysis()
 plain = CalibratedClassifier(lda, "ts", cv=3, ensemble=True).fit(X, y)
+pooled_plain = CalibratedClassifier(lda, "ts", cv=3, ensemble=False).fit(X, y)
 ridge = CalibratedClassifier(RidgeClassifier(), "ts", cv=3).fit(X, y, weight)
 with sklearn.config_context(array_api_dispatch=True):
     for given in (labels, y):
@@ -822,6 +824,14 @@ with sklearn.config_context(array_api_dispatch=True):
         weighted = CalibratedClassifier(RidgeClassifier(), "ts", cv=3).fit(tensor, given, weight)
         probs = weighted.predict_proba(tensor).numpy()
         np.testing.assert_allclose(probs, ridge.predict_proba(X), atol=1e-6)
+    for ensemble in (True, False):
+        texts = np.array(list("abcdefghij"))[y]
+        named = CalibratedClassifier(lda, "ts", cv=3, ensemble=ensemble).fit(tensor, texts)
+        assert list(named.classes_) == list("abcdefghij")
+        assert (named.predict(tensor) == texts).mean() > 0.8
+        expected = plain if ensemble else pooled_plain
+        probs = named.predict_proba(tensor).numpy()
+        np.testing.assert_allclose(probs, expected.predict_proba(X), atol=1e-6)
     assert isinstance(plain.predict(X), np.ndarray)
 """
 

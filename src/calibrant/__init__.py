@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from calibrant.calibrators import ParameterizedTemperatureScaling as PTS
     from calibrant.calibrators import TemperatureScaling as TS
     from calibrant.comparison import Comparison, compare
+    from calibrant.decomposing import Decomposition, decompose
     from calibrant.evaluation import Evaluation, evaluate
     from calibrant.io import load, save
     from calibrant.metrics import CalibrationMeter
@@ -111,8 +112,10 @@ _LAZY = {
     "CalibratedClassifier": ("sklearn", "CalibratedClassifier"),
     "CalibrationMeter": ("metrics", "CalibrationMeter"),
     "Comparison": ("comparison", "Comparison"),
+    "Decomposition": ("decomposing", "Decomposition"),
     "Evaluation": ("evaluation", "Evaluation"),
     "compare": ("comparison", "compare"),
+    "decompose": ("decomposing", "decompose"),
     "evaluate": ("evaluation", "evaluate"),
     "load": ("io", "load"),
     "save": ("io", "save"),
@@ -145,6 +148,7 @@ __all__ = [
     "Calibrator",
     "CenteredIsotonic",
     "Comparison",
+    "Decomposition",
     "DiagonalOrderPreserving",
     "DirichletCalibration",
     "EnsembleTemperatureScaling",
@@ -179,6 +183,7 @@ __all__ = [
     "calibrators",
     "compare",
     "datasets",
+    "decompose",
     "evaluate",
     "formulas",
     "io",

@@ -83,10 +83,17 @@ def check_scheme(scheme: str) -> None:
         raise ValueError(f'scheme must be "equal-width" or "equal-mass", got {scheme!r}')
 
 
+def check_count(value: int, name: str) -> None:
+    """Refuse what is no whole number of at least 1."""
+    if not isinstance(value, int | np.integer):
+        raise ValueError(f"{name} must be a whole number, got {shown(value)}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+
+
 def _check_number(n_bins: int) -> None:
     """Refuse what is no number of bins."""
-    if n_bins < 1:
-        raise ValueError(f"n_bins must be at least 1, got {n_bins}")
+    check_count(n_bins, "n_bins")
     if n_bins > MOST_BINS:
         raise ValueError(f"n_bins must be at most {MOST_BINS}, got {shown(n_bins)}")
 

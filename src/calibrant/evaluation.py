@@ -22,7 +22,14 @@ from calibrant.metrics._intervals import (
 from calibrant.metrics._inversion import inverted_interval, spread
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._metric import Metric
-from calibrant.metrics._readings import DEFAULT_BINS, Reads, bins_of, error_sample, row_scores
+from calibrant.metrics._readings import (
+    DEFAULT_BINS,
+    Reads,
+    bins_of,
+    error_sample,
+    read_by,
+    row_scores,
+)
 from calibrant.metrics._registry import METRICS, metrics_named
 from calibrant.metrics._report import MetricReport, missing
 from calibrant.metrics._resampling import Drawing
@@ -34,7 +41,7 @@ from calibrant.metrics._tables import (
     part_cell,
     value_cell,
 )
-from calibrant.metrics.decomposition import split_brier
+from calibrant.metrics.decomposition import BrierDecomposition, split_brier
 from calibrant.metrics.kernel_test import SKCETest, quick_skce_test
 from calibrant.metrics.spiegelhalter import ZTest, promised_brier
 
@@ -73,12 +80,15 @@ class Evaluation(MetricReport):
         nothing is drawn, and with fewer than two rows.
     spiegelhalter : ZTest or None
         The test of the Brier score; None where metrics were named.
+    notions : dict of str to str
+        Whose calibration each error is: the confidence's, class 1's of two, or every class'.
     """
 
     level: float
     n_resamples: int
     skce: SKCETest | None
     spiegelhalter: ZTest | None
+    notions: dict[str, str]
 
     def __getattr__(self, name: str) -> Estimate:
         metrics: dict[str, Estimate] = self.__dict__.get("metrics", {})
@@ -118,7 +128,7 @@ def evaluate(
     labels : array of shape (n_rows,)
         The true classes as integers from 0, or one-hot rows.
     metrics : iterable of str, optional
-        Names in ``calibrant.metrics.METRICS``; all of them by default.
+        Names in ``calibrant.metrics.METRICS``; all but the rarer errors by default.
     n_bins : int, default 15
         The number of bins.
     level : float, default 0.95
@@ -166,7 +176,7 @@ def evaluate(
     check_resamples(n_resamples, 0)
     check_level(level)
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    chosen = metrics_named(metrics, weighted=data.weighted)
+    chosen = metrics_named(metrics, n_classes=data.n_classes, weighted=data.weighted)
     rng = generator(random_state)
     with reporter("evaluating", progress) as report:
         estimates = _estimates(chosen, data, n_bins, n_resamples, level, rng, report)
@@ -174,12 +184,17 @@ def evaluate(
         n_rows=data.n_rows,
         n_classes=data.n_classes,
         metrics={metric.name: estimates[metric.name] for metric in chosen},
-        brier_decomposition=split_brier(data) if metrics is None else None,
+        brier_decomposition=split_brier(data, generator(random_state)) if metrics is None else None,
         bins=bins_of("equal-width", data, n_bins),
         level=level,
         n_resamples=n_resamples,
         skce=quick_skce_test(data, n_resamples, rng) if metrics is None else None,
         spiegelhalter=promised_brier(data) if metrics is None else None,
+        notions={
+            metric.name: notion
+            for metric in chosen
+            if (notion := metric.notion_of(data.n_classes)) is not None
+        },
     )
 
 
@@ -219,10 +234,8 @@ def _error_estimates(
     rng: np.random.Generator,
 ) -> dict[str, Estimate]:
     """Errors of the same bins, each beside what a calibrated model would show."""
-    sample, bins = (
-        error_sample(errors[0].reads, data, n_bins),
-        bins_of(errors[0].reads, data, n_bins),
-    )
+    sample = error_sample(errors[0].reads, data, n_bins)
+    bins = read_by(errors[0].reads, data, n_bins)
     null = sample.null(Drawing([metric.statistic for metric in errors], n_resamples, rng))
     covered = [metric for metric in errors if metric.has_interval]
     own = np.random.default_rng(rng.integers(2**63))  # whichever metrics there are
@@ -251,20 +264,37 @@ def _plain_estimate(metric: Metric, data: Labelled, n_bins: int, level: float) -
 
 
 def _table(evaluation: Evaluation) -> Table:
-    """All metrics, the parts of the Brier score below it."""
+    """All metrics, errors by whose calibration they are, and the Brier score with its parts."""
     cells = (value_cell, interval_cell, part_cell("null"), p_value_cell)
+    found = estimate_rows(evaluation.metrics, cells)
     rows = []
-    for name, row in estimate_rows(evaluation.metrics, cells).items():
-        rows.append(row)
-        parts = evaluation.brier_decomposition
-        if name == "brier" and parts is not None:
-            for word, value in (
-                ("calibration", parts.calibration),
-                ("refinement", parts.refinement),
-            ):
-                rows.append([f"  {word}", METRICS[name].format(value), "", "", ""])
+    for notion, title in (None, ""), *_NOTIONS.items():
+        names = [name for name in found if evaluation.notions.get(name) == notion]
+        if names and title:
+            rows.append([title, "", "", "", ""])
+        for name in names:
+            rows.append(found[name])
+            if name == "brier" and evaluation.brier_decomposition is not None:
+                rows += _brier_parts(evaluation.brier_decomposition)
     header = ["", "value", f"{evaluation.level:.0%} interval", "if calibrated", "p-value"]
     return Table(header, rows).filled()
+
+
+_NOTIONS = {
+    "confidence": "of the confidence:",
+    "top-label": "of the confidence, by predicted class:",
+    "class-1": "of class 1:",
+    "classwise": "of every class:",
+}
+
+
+def _brier_parts(parts: BrierDecomposition) -> list[list[str]]:
+    """The parts of the Brier score; a calibrated model's calibration is 0 on average."""
+    show = METRICS["brier"].format
+    return [
+        ["  calibration", show(parts.calibration), "", show(0.0), ""],
+        ["  refinement", show(parts.refinement), "", "", ""],
+    ]
 
 
 def _notes(evaluation: Evaluation) -> list[str]:

@@ -13,7 +13,7 @@ from functools import reduce
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from array_api_compat import is_array_api_obj
+from array_api_compat import is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -197,15 +197,19 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         X, y = indexable(X, y)
         labels = to_numpy(column_or_1d(y, warn=True))
         estimator = self._resolved_estimator()
+        frozen = isinstance(estimator, FrozenEstimator)
         weight = _checked_weight(sample_weight, len(labels))
         own_weight = None if weight is None else _as_kind_of(X, weight)
         fit_params, split_params = self._route(estimator, own_weight, fit_params)
         classes = _classes(estimator, labels)
         self._check_class_count(len(classes))
         codes = _positions(labels, classes)
-        rows = _Rows(X, _as_kind_of(X, labels), codes, weight, fit_params)
-        reader = ScoreReader(self.response_method, classes)
-        if isinstance(estimator, FrozenEstimator):
+        by_code = not _is_numeric(labels) and _dispatches(X)  # no tensor holds texts
+        own_labels = _as_kind_of(X, codes if by_code else labels)
+        rows = _Rows(X, own_labels, codes, weight, fit_params)
+        own_classes = np.arange(len(classes)) if by_code and not frozen else classes
+        reader = ScoreReader(self.response_method, own_classes)
+        if frozen:
             pairs = self._fit_frozen(estimator, rows, reader)
         else:
             if _is_fitted(estimator):
@@ -506,7 +510,7 @@ class ScoreReader:
     method : {"auto", "decision_function", "predict_log_proba", "predict_proba"}
         The method of the classifier that gives its scores.
     classes : array of shape (n_classes,)
-        The classes of the problem; one that the classifier does not know gets a low score.
+        The classes as the classifier is given them; one that it does not know gets a low score.
     votes : bool, default False
         Whether the probabilities are shares of votes, whose zeros are no certainty.
     scale : float, default 1
@@ -755,8 +759,17 @@ def _classes(estimator: Any, labels: NDArray[Any]) -> NDArray[Any]:
 
 def _as_kind_of(X: Any, values: NDArray[Any]) -> Array:
     """Values as an array of the kind of X, on its device, where scikit-learn dispatches by it."""
-    dispatches = get_config()["array_api_dispatch"] and is_array_api_obj(X)
-    return like(values, X) if dispatches and values.dtype.kind in "biuf" else values
+    return like(values, X) if _dispatches(X) and _is_numeric(values) else values
+
+
+def _dispatches(X: Any) -> bool:
+    """Whether scikit-learn computes by the library of X, and that is not NumPy."""
+    enabled = get_config()["array_api_dispatch"]
+    return enabled and is_array_api_obj(X) and not is_numpy_array(X)
+
+
+def _is_numeric(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "biuf"
 
 
 def _is_fitted(estimator: Any) -> bool:

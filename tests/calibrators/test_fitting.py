@@ -180,7 +180,7 @@ def test_scores_of_pixels_and_tokens_get_the_exact_reshape():
 
 
 def test_one_probability_is_that_of_class_one():
-    logits, labels = sample("platt")
+    logits, labels = sample("beta")
     probs = 1.0 / (1.0 + np.exp(logits[:, 0] - logits[:, 1]))
     both = np.stack([1.0 - probs, probs], axis=1)
     for name in ("ts", "platt", "irova"):

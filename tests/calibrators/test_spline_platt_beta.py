@@ -1,4 +1,4 @@
-"""Spline recalibration of the top label; Platt scaling and beta calibration of two classes.
+"""Spline recalibration of the top label; Platt scaling; beta calibration of two classes.
 
 No golden records exist for these: they are held to their definitions and to SciPy's optimisers.
 """
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, logit
 
 from calibrant._errors import CalibrationWarning
 from calibrant.calibrators import BetaCalibration, PlattScaling, SplineCalibration
@@ -145,6 +145,8 @@ def test_platt_maximises_the_likelihood_of_his_targets():
     assert [platt.slope_, platt.intercept_] == pytest.approx(best.x, abs=1e-4)
     probs = platt.predict_proba(logits)[:, 1]
     assert np.allclose(probs, expit(platt.slope_ * score + platt.intercept_))
+    residual = probs - target  # no gradient is left
+    assert [residual @ score, residual.sum()] == pytest.approx([0.0, 0.0], abs=1e-7)
 
 
 @pytest.mark.filterwarnings("ignore:the labels look unrelated")  # the last ones are
@@ -168,10 +170,9 @@ def test_beta_maximises_the_likelihood_under_its_bounds(slopes):
     assert np.all(rising >= 0.0)
 
 
-@pytest.mark.parametrize("method", TWO_CLASSES)
-def test_other_numbers_of_classes_are_refused(method):
-    with pytest.raises(ValueError, match=f"{method.__name__} is for two classes, got 3"):
-        method().fit(*_some_logits(20, 3))
+def test_other_numbers_of_classes_are_refused():
+    with pytest.raises(ValueError, match="BetaCalibration is for two classes, got 3"):
+        BetaCalibration().fit(*_some_logits(20, 3))
 
 
 @pytest.mark.parametrize("method", TWO_CLASSES)
@@ -208,6 +209,30 @@ def test_a_masked_class_of_two_has_probability_zero():
 def test_platt_with_nothing_but_masked_rows_is_the_identity():
     platt = PlattScaling().fit([[-np.inf, 0.0], [0.0, -np.inf]], [1, 0])
     assert np.allclose(platt.predict_proba([[0.0, 2.0]]), softmax(np.array([[0.0, 2.0]])))
+
+
+# --- one class against all others ---
+
+
+def test_platt_of_more_classes_is_a_sigmoid_of_each():
+    logits, labels = _some_logits(300, 4)
+    weight = np.random.default_rng(1).integers(1, 4, 300)
+    odds = logit(softmax(logits))
+    platt = PlattScaling().fit(logits, labels, weight)
+    alone = [PlattScaling().fit(odds[:, c], labels == c, weight) for c in range(4)]
+    assert platt.slope_ == pytest.approx([one.slope_ for one in alone], abs=1e-6)
+    assert platt.intercept_ == pytest.approx([one.intercept_ for one in alone], abs=1e-6)
+    values = expit(platt.slope_ * odds + platt.intercept_)
+    expected = values / values.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(platt.predict_proba(logits), expected, atol=1e-12)
+
+
+def test_platt_of_a_class_that_no_label_names_is_small():
+    logits, labels = _some_logits(300, 3)
+    logits = np.column_stack([logits, logits.min(axis=1)])
+    probs = PlattScaling().fit(logits, labels).predict_proba(logits)
+    assert probs[:, 3].min() > 0.0
+    assert probs[:, 3].max() < 0.01
 
 
 # --- all three ---

@@ -30,14 +30,37 @@ def spiegelhalter_z(probs, labels, **options):
 
 
 def calibration_part(probs, labels, **options):
-    return metrics.brier_decomposition(probs, labels, **options).calibration
+    return metrics.brier_decomposition(probs, labels, debiased=False, **options).calibration
 
 
 def gain(probs, labels, **options):
     return metrics.calibration_gain(probs, np.full(np.shape(probs), 0.25), labels, **options)
 
 
-EVERY = [*SCORES, *ERRORS, skce, spiegelhalter_z, calibration_part, gain]
+def ks_statistic(probs, labels, **options):
+    return metrics.ks_test(probs, labels, **options).statistic
+
+
+def kuiper_statistic(probs, labels, **options):
+    return metrics.kuiper_test(probs, labels, notion="classwise", **options).statistic
+
+
+def cox_statistic(probs, labels, **options):
+    return metrics.cox_test(probs, labels, **options).statistic
+
+
+MORE = [
+    metrics.rms_ece,
+    metrics.classwise_adaptive_ece,
+    metrics.classwise_debiased_ece,
+    metrics.ace,
+    metrics.top_label_ece,
+    metrics.ece_sweep,
+    ks_statistic,
+    kuiper_statistic,
+    cox_statistic,
+]
+EVERY = [*SCORES, *ERRORS, *MORE, skce, spiegelhalter_z, calibration_part, gain]
 
 
 def example(rows=150, seed=0):
@@ -75,6 +98,34 @@ def test_a_whole_weight_is_the_row_so_often(metric, rows, lowest, highest):
     bandwidth = {"bandwidth": 0.5} if metric is skce else {}
     repeated = metric(np.repeat(probs, times, axis=0), np.repeat(labels, times), **bandwidth)
     close(metric(probs, labels, sample_weight=times, **bandwidth), repeated, 1e-6)
+
+
+@pytest.mark.parametrize("test", [metrics.skce_test, metrics.omnibus_test])
+@pytest.mark.parametrize("most", [1000, 50])
+def test_tests_that_draw_labels_take_whole_weights_as_rows(test, most):
+    """Each copy has a label of its own: the draws are the same to the last one."""
+    probs, labels = example(40)
+    times = np.random.default_rng(1).integers(0, 6, 40)
+    options = {"n_resamples": 49, "max_rows": most}
+    repeated = test(np.repeat(probs, times, axis=0), np.repeat(labels, times), **options)
+    assert test(probs, labels, sample_weight=times, **options) == repeated
+
+
+def hosmer_lemeshow(probs, labels, **options):
+    return metrics.hosmer_lemeshow_test(probs, labels, **options).statistic
+
+
+def integrated_index(probs, labels, **options):
+    return metrics.calibration_indices(probs, labels, **options).ici
+
+
+@pytest.mark.parametrize("metric", [metrics.class1_ece, hosmer_lemeshow, integrated_index])
+def test_of_two_classes_a_whole_weight_is_the_row_so_often(metric):
+    rng = np.random.default_rng(0)
+    chance, events = rng.random(80), rng.integers(0, 2, 80)
+    times = rng.integers(0, 5, 80)
+    repeated = metric(np.repeat(chance, times), np.repeat(events, times))
+    close(metric(chance, events, sample_weight=times), repeated, 1e-6)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "brier", "ece", "debiased_ece", "classwise_ece"])

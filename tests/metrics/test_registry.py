@@ -189,13 +189,24 @@ def test_a_metric_without_weights_is_not_reported_of_weighted_rows(monkeypatch):
 @pytest.mark.parametrize("name", METRICS)
 def test_every_entry_has_its_function(name):
     _, probs, labels = example()
+    if not METRICS[name].suits(probs.shape[1]):
+        probs, labels = np.stack([1.0 - probs[:, 0], probs[:, 0]], axis=1), (labels == 0) * 1
     weight = np.random.default_rng(1).random(300)
     for given in (None, weight):
         value = METRICS[name].value(labelled(probs, labels, given))
         assert getattr(metrics, name)(probs, labels, sample_weight=given) == value
     assert METRICS[name].name == name
     assert METRICS[name].title
-    assert METRICS[name].mergeable
+    assert METRICS[name].mergeable == (METRICS[name].reads not in ("class-1", "labels"))
+
+
+def test_every_error_says_whose_calibration_it_is():
+    assert METRICS["ece"].notion_of(3) == METRICS["ece"].notion_of(2) == "confidence"
+    assert METRICS["kde_ece"].notion_of(3) == "confidence"
+    assert METRICS["kde_ece"].notion_of(2) == METRICS["class1_ece"].notion_of(2) == "class-1"
+    assert METRICS["classwise_ece"].notion_of(2) == METRICS["ace"].notion_of(5) == "classwise"
+    assert METRICS["top_label_ece"].notion_of(3) == "top-label"
+    assert METRICS["brier"].notion_of(3) is None
 
 
 def test_every_function_has_the_same_words():

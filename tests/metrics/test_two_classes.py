@@ -56,11 +56,13 @@ def test_a_shift_that_the_confidence_hides():
 
 
 def direct_curve(score, events, weight):
-    """A weighted line through the nearest three quarters of the rows, row by row."""
+    """A weighted line through the nearest three quarters of the weight, row by row."""
     values = []
     for place in score:
         distance = np.abs(score - place)
-        reach = np.sort(distance)[int(np.ceil(0.75 * len(score))) - 1]
+        order = np.argsort(distance)
+        inside = np.cumsum(weight[order]) >= 0.75 * weight.sum()
+        reach = distance[order][inside][0]
         near = weight * np.clip(1.0 - (distance / reach) ** 3, 0.0, None) ** 3
         line = np.polynomial.polynomial.polyfit(score - place, events, 1, w=np.sqrt(near))
         values.append(np.clip(line[0], 0.0, 1.0))

@@ -124,7 +124,10 @@ def _grouped(problems: _Problems) -> _Problems:
 
 
 def _newton(problems: _Problems, start: Floats, damping: float) -> LogisticFits:
-    """Levenberg-Marquardt: every accepted step lowers the loss, so the last point is the best."""
+    """Levenberg-Marquardt: every accepted step lowers the loss, so the last point is the best.
+
+    The step that shows convergence is taken, too: it squares what is left of the distance.
+    """
     theta = start.copy()
     model = problems.model(theta)
     loss, converged = model.loss.copy(), np.zeros(len(theta), bool)
@@ -134,8 +137,10 @@ def _newton(problems: _Problems, start: Floats, damping: float) -> LogisticFits:
         done = promise <= TOLERANCE * (1.0 + model.loss)
         converged[active] |= done
         if done.all():
+            theta[active] -= step
             break
         if 2 * done.sum() >= len(done):  # copying the others is worth it
+            theta[active[done]] -= step[done]
             rest = np.flatnonzero(~done)
             problems, model = problems.take(rest), model.take(rest)
             active, step, damp = active[rest], step[rest], damp[rest]

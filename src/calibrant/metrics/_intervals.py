@@ -106,5 +106,5 @@ def interval(
 def p_value_of(observed: float, null: Floats) -> float:
     """(1 + the draws that reach the observed value) / (1 + the draws)."""
     # Rounding must not decide between values that are equal in exact arithmetic.
-    reached = int(np.count_nonzero(null >= observed * (1.0 - 1e-12)))
+    reached = int(np.count_nonzero(null >= observed - 1e-12 * abs(observed)))
     return (1 + reached) / (1 + len(null))

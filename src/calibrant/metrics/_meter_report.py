@@ -17,7 +17,7 @@ from calibrant.metrics._registry import METRICS
 from calibrant.metrics._report import MetricReport, missing
 from calibrant.metrics._tables import Table, estimate_rows, part_cell, value_cell
 from calibrant.metrics.binned import merged_equal_mass
-from calibrant.metrics.decomposition import BrierDecomposition, binned_calibration, decompose
+from calibrant.metrics.decomposition import BrierDecomposition, binned_saving, decomposed
 
 _PARTS = {"_std_error": "std_error", "_null": "null", "_error": "max_error"}
 _COLUMNS = {
@@ -144,4 +144,4 @@ def _decomposition(state: MeterState, brier: Estimate | None) -> BrierDecomposit
     if brier is None or not state.layout.classwise:
         return None
     shares = state.sum("label_weight") / float(state.sum("weight"))
-    return decompose(brier.value, binned_calibration(state.stats("classes")), shares)
+    return decomposed(brier.value, binned_saving(state.stats("classes")), shares)

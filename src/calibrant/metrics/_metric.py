@@ -11,7 +11,8 @@ import numpy as np
 from calibrant._binning import BinStats
 from calibrant._types import Floats, InputKind, RowRule
 from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._readings import DEFAULT_BINS, Reads, bins_of, row_scores
+from calibrant.metrics._notions import Notion
+from calibrant.metrics._readings import DEFAULT_BINS, Reads, RowsInBins, read_by, row_scores
 from calibrant.metrics._resampling import Statistic
 
 Unit = Literal["percent", "plain"]
@@ -59,12 +60,14 @@ class Metric:
         What tables call it.
     title : str
         What it is, in words.
-    reads : {"rows", "equal-width", "equal-mass", "cells", "kde-cells", "classes"}
-        What it reads: one score per row; the top label's confidence and hits in equal-width bins,
-        in equal-mass bins or in narrow cells; the same of the normalized confidence; or the bins
-        of every class, over which it is averaged.
+    reads : str
+        What it reads: "rows", one score per row; "equal-width", "equal-mass" or "cells", the top
+        label's confidence and hits in such bins or in narrow cells; "kde-cells", the same of the
+        normalized confidence; "class-1", class 1's probability of two in equal-width bins;
+        "classes", the bins of every class, over which it is averaged; or "labels", the rows.
     statistic : callable
-        From rows to one score per row, or from ``BinStats`` to one error each. Truth values are
+        From rows to one score per row, from ``BinStats`` to one error each, or from (rows, number
+        of bins) to one error. Truth values are
         a share, and have the interval of one.
     higher_is_better : bool, default False
         The direction.
@@ -81,6 +84,10 @@ class Metric:
     interval_statistic : callable, optional
         Another function of the same bins with the same true value, from which the interval is
         made; its own statistic by default.
+    notion : {"confidence", "top-label", "class-1", "classwise"}, default "confidence"
+        Whose calibration an error is.
+    by_default : bool, default True
+        Whether ``evaluate`` has it unasked.
 
     Examples
     --------
@@ -101,11 +108,13 @@ class Metric:
     weighted: bool = True
     interval: bool = True
     interval_statistic: Statistic | None = None
+    notion: Notion = "confidence"
+    by_default: bool = True
 
     @property
     def has_interval(self) -> bool:
         """Whether an interval is known that covers; of errors averaged over classes none is."""
-        return not self.is_error or (self.interval and self.reads != "classes")
+        return not self.is_error or (self.interval and self.reads not in ("classes", "labels"))
 
     @property
     def inverted(self) -> Statistic:
@@ -116,6 +125,38 @@ class Metric:
     def is_error(self) -> bool:
         """Whether it is a calibration error, and not a score per row."""
         return self.reads != "rows"
+
+    def notion_of(self, n_classes: int) -> Notion | None:
+        """Tell whose calibration it is with so many classes.
+
+        Parameters
+        ----------
+        n_classes : int
+            The number of classes.
+
+        Returns
+        -------
+        str or None
+            The notion; None for a score, which is no calibration error.
+        """
+        if not self.is_error:
+            return None
+        return "class-1" if self.reads == "kde-cells" and n_classes == 2 else self.notion
+
+    def suits(self, n_classes: int) -> bool:
+        """Tell whether it is defined for so many classes.
+
+        Parameters
+        ----------
+        n_classes : int
+            The number of classes.
+
+        Returns
+        -------
+        bool
+            False for class 1 of two where there are more.
+        """
+        return n_classes == 2 or self.reads != "class-1"
 
     @property
     def mergeable(self) -> bool:
@@ -176,16 +217,16 @@ class Metric:
             The value, as a fraction.
         """
         if self.is_error:
-            return self.from_bins(bins_of(self.reads, data, n_bins))
+            return self.from_bins(read_by(self.reads, data, n_bins))
         return data.mean(row_scores(self.statistic, data))
 
-    def from_bins(self, stats: BinStats) -> float:
+    def from_bins(self, stats: BinStats | RowsInBins) -> float:
         """Compute an error from the bins that it reads.
 
         Parameters
         ----------
-        stats : BinStats
-            The bins; of every class where it reads "classes".
+        stats : BinStats or RowsInBins
+            The bins; of every class where it reads "classes", the rows where it reads "labels".
 
         Returns
         -------

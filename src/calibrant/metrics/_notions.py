@@ -3,6 +3,7 @@
 | notion | calibrated means |
 |---|---|
 | "confidence" | of the rows whose largest probability is c, a share c is right |
+| "top-label" | the same of the rows that predict the same class |
 | "class-1" | of the rows that give class 1 of two the probability p, a share p is of it |
 | "classwise" | the same of every class |
 | "canonical" | of the rows with the probabilities q, the classes have the shares q |
@@ -19,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._arrays import to_numpy
+from calibrant._binning import BinStats, Scheme
 from calibrant._types import Floats
 from calibrant.metrics._labelled import Labelled
 
 ScoreNotion = Literal["confidence", "class-1", "classwise"]
-Notion = Literal["confidence", "class-1", "classwise", "canonical"]
+Notion = Literal["confidence", "top-label", "class-1", "classwise", "canonical"]
 
 
 class Outcomes(NamedTuple):
@@ -36,6 +38,10 @@ class Outcomes(NamedTuple):
     def of_rows(self, rows: NDArray[np.bool_]) -> Outcomes:
         """Those of some rows."""
         return Outcomes(self.score[rows], self.hit[rows], self.weight[rows])
+
+    def bins(self, n_bins: int, scheme: Scheme = "equal-mass") -> BinStats:
+        """The scores and events in bins."""
+        return BinStats.from_confidence(self.score, self.hit, n_bins, self.weight, scheme=scheme)
 
 
 def score_notion(data: Labelled, asked: str | None) -> ScoreNotion:

@@ -5,35 +5,43 @@
 | "rows" | one score per row, of which it is the weighted mean |
 | "equal-width", "equal-mass" | confidence and hits of the top label in bins |
 | "cells" | the same in cells so narrow that they stand for the rows |
+| "class-1" | the probability of class 1 of two and whether it came, in equal-width bins |
 | "kde-cells" | the same of the confidence divided by its row's sum; of two classes, class 1's |
 | "classes" | every class' probability in equal-width bins; the metric is a mean over classes |
+| "labels" | the probabilities and labels themselves, whatever it makes of them |
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._arrays import to_numpy
 from calibrant._binning import BinStats, equal_mass_edges, equal_width_edges
 from calibrant._types import Floats
+from calibrant._weights import row_counts
 from calibrant.metrics._cells import CELL_EDGES, kde_columns
 from calibrant.metrics._class_bins import class_stats
-from calibrant.metrics._class_resampling import class_bootstrap, class_null
+from calibrant.metrics._class_resampling import class_bootstrap, class_null, draw_labels
 from calibrant.metrics._inversion import Family, families
 from calibrant.metrics._labelled import Labelled
+from calibrant.metrics._notions import check_two_classes, class_outcomes
 from calibrant.metrics._resampling import (
     BinnedRows,
     Drawing,
     Statistic,
     bootstrap_means,
+    draw_repetitions,
     values_of,
 )
 
 # Draws are made in this order.
-Reads = Literal["rows", "equal-width", "equal-mass", "cells", "kde-cells", "classes"]
+Reads = Literal[
+    "rows", "equal-width", "equal-mass", "cells", "kde-cells", "class-1", "classes", "labels"
+]
 
 DEFAULT_BINS = 15
 
@@ -45,6 +53,18 @@ def bins_of(reads: Reads, data: Labelled, n_bins: int = DEFAULT_BINS) -> BinStat
     return data.once((reads, n_bins), lambda: _top_label_bins(reads, data, n_bins))
 
 
+class RowsInBins(NamedTuple):
+    """What a metric reads that makes bins of its own: the rows, and how many bins to make."""
+
+    data: Labelled
+    n_bins: int
+
+
+def read_by(reads: Reads, data: Labelled, n_bins: int) -> BinStats | RowsInBins:
+    """What a calibration error is computed from."""
+    return RowsInBins(data, n_bins) if reads == "labels" else bins_of(reads, data, n_bins)
+
+
 def row_scores(statistic: Statistic, data: Labelled) -> NDArray[Any]:
     """One score per row."""
     return data.once(statistic, lambda: statistic(data))
@@ -54,12 +74,15 @@ def _columns(reads: Reads, data: Labelled) -> tuple[Floats, NDArray[np.bool_]]:
     """The confidences and the hits."""
     if reads == "kde-cells":
         return data.once("kde-columns", lambda: kde_columns(data))
+    if reads == "class-1":
+        check_two_classes(data)
+        return class_outcomes(data, 1)[:2]
     return data.top_label
 
 
 def _edges(reads: Reads, confidence: Floats, data: Labelled, n_bins: int) -> Floats:
     """The edges of the bins."""
-    if reads == "equal-width":
+    if reads in ("equal-width", "class-1"):
         return equal_width_edges(n_bins)
     if reads == "equal-mass":
         return equal_mass_edges(confidence, n_bins, data.weight_if_any)
@@ -102,6 +125,8 @@ def error_sample(reads: Reads, data: Labelled, n_bins: int) -> ErrorSample:
     """What a calibration error reads, ready to be drawn."""
     if reads == "classes":
         return _ClassSample(data, equal_width_edges(n_bins))
+    if reads == "labels":
+        return _LabelSample(data, n_bins)
     confidence, correct = _columns(reads, data)
     edges = _edges(reads, confidence, data, n_bins)
     return _BinSample(BinnedRows.of(confidence, correct, data.weight_if_any, edges))
@@ -151,3 +176,51 @@ class _ClassSample:
 
     def families(self, drawing: Drawing) -> list[Family]:
         return []
+
+
+@dataclass(frozen=True)
+class _LabelSample:
+    """Rows of which nothing is known in advance: every draw is computed anew.
+
+    Copies of a row of whole weight are rows of their own, so that each has a label to draw.
+    """
+
+    data: Labelled
+    n_bins: int
+
+    def null(self, drawing: Drawing) -> Floats:
+        data = self._copied()
+        probs = to_numpy(data.probs).astype(np.float64)
+        return np.stack(
+            [
+                drawing.all_of(RowsInBins(_with(data, labels=labels), self.n_bins))
+                for batch in draw_labels(probs, drawing.n_resamples, drawing.rng)
+                for labels in batch.T
+            ]
+        )
+
+    def bootstrap(self, drawing: Drawing) -> Floats:
+        data = self._copied()
+        ones = np.ones(data.n_rows, np.int64)
+        values = []
+        for _ in range(drawing.n_resamples):
+            times = draw_repetitions(ones, 1, drawing.rng)[:, 0]
+            drawn = _with(data, weight=data.weight * times, weighted=True)
+            values.append(drawing.all_of(RowsInBins(drawn, self.n_bins)))
+        return np.stack(values)
+
+    def families(self, drawing: Drawing) -> list[Family]:
+        return []
+
+    def _copied(self) -> Labelled:
+        copies, weight = row_counts(self.data.weight)
+        if np.all(copies == 1):
+            return self.data
+        row = np.repeat(np.arange(len(copies)), copies)
+        probs = to_numpy(self.data.probs)[row]
+        return Labelled(probs, self.data.labels[row], weight[row], self.data.weighted)
+
+
+def _with(data: Labelled, **changed: Any) -> Labelled:
+    """The same rows with other labels or weights, and nothing remembered of them."""
+    return replace(data, log_true=None, _made={}, **changed)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from calibrant._binning import calibration_error
 from calibrant.metrics._metric import Merging, Metric
+from calibrant.metrics._notions import Notion
+from calibrant.metrics._resampling import Statistic
 from calibrant.metrics.binned import (
     debiased_error,
     expected_ece,
@@ -14,8 +16,39 @@ from calibrant.metrics.binned import (
     root_mean_square_gap,
 )
 from calibrant.metrics.kde import kde_errors
+from calibrant.metrics.more_errors import (
+    adaptive_error_of_bins,
+    classwise_adaptive_error,
+    classwise_debiased_error,
+    sweep_error,
+    top_label_error,
+)
 from calibrant.metrics.scores import brier_rows, correct_rows, nll_rows
 from calibrant.metrics.smooth import smooth_error
+
+
+def _unasked(name: str, heading: str, statistic: Statistic, notion: Notion = "classwise") -> Metric:
+    """An error that makes bins of its own; every draw costs as much as the error itself."""
+    return Metric(
+        name,
+        heading=heading,
+        title=_TITLES[name],
+        reads="labels",
+        statistic=statistic,
+        merging=None,
+        interval=False,
+        notion=notion,
+        by_default=False,
+    )
+
+
+_TITLES = {
+    "classwise_adaptive_ece": "classwise ECE in bins of equally many rows",
+    "classwise_debiased_ece": "classwise RMS-ECE less the noise of the labels",
+    "ace": "mean gap of equal bins of all classes",
+    "top_label_ece": "ECE of the rows of each predicted class",
+    "ece_sweep": "ECE in as many bins as keep the accuracy increasing",
+}
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -90,6 +123,7 @@ METRICS: dict[str, Metric] = {
             reads="classes",
             statistic=calibration_error,
             interval=False,
+            notion="classwise",
         ),
         Metric(
             "smooth_ece",
@@ -107,6 +141,20 @@ METRICS: dict[str, Metric] = {
             statistic=kde_errors,
             interval=False,
         ),
+        Metric(
+            "class1_ece",
+            heading="Class-1 ECE",
+            title="ECE of the probability of class 1 of two",
+            reads="class-1",
+            statistic=calibration_error,
+            merging=None,
+            notion="class-1",
+        ),
+        _unasked("classwise_adaptive_ece", "Classwise adaptive ECE", classwise_adaptive_error),
+        _unasked("classwise_debiased_ece", "Classwise debiased ECE", classwise_debiased_error),
+        _unasked("ace", "ACE", adaptive_error_of_bins),
+        _unasked("top_label_ece", "Top-label ECE", top_label_error, "top-label"),
+        _unasked("ece_sweep", "ECE-sweep", sweep_error, "confidence"),
     )
 }
 
@@ -126,10 +174,18 @@ def drawn_metric(name: str, *, weighted: bool = False, errors_only: bool = False
     return _one_of(drawn, name, weighted)
 
 
-def metrics_named(names: Iterable[str] | None, *, weighted: bool = False) -> list[Metric]:
-    """Metrics by their names. None is all of them; where there are weights, all that take them."""
+def metrics_named(
+    names: Iterable[str] | None, *, n_classes: int | None = None, weighted: bool = False
+) -> list[Metric]:
+    """Metrics by their names. None is the usual ones: those that take the classes and weights."""
     if names is None:
-        return [metric for metric in METRICS.values() if metric.weighted or not weighted]
+        return [
+            metric
+            for metric in METRICS.values()
+            if metric.by_default
+            and (metric.weighted or not weighted)
+            and (n_classes is None or metric.suits(n_classes))
+        ]
     names = [names] if isinstance(names, str) else list(names)
     if not names:
         raise ValueError(f"metrics must name at least one of {', '.join(METRICS)}, got none")

@@ -44,7 +44,7 @@ class Drawing:
     rng: np.random.Generator
     group: bool = True
 
-    def all_of(self, stats: BinStats) -> Floats:
+    def all_of(self, stats: Any) -> Floats:
         """The statistics side by side, with a last axis of their own."""
         return np.stack([statistic(stats) for statistic in self.statistics], axis=-1)
 

@@ -409,18 +409,22 @@ def debiased_error(stats: BinStats, norm: Literal[1, 2] = 2) -> Floats:
     """The debiased error of each statistic. Weighted rows count as their effective number."""
     if norm not in (1, 2):
         raise ValueError(f"norm of a debiased error must be 1 or 2, got {norm!r}")
+    if norm == 2:
+        return np.sqrt(np.maximum(debiased_squares(stats).sum(-1), 0.0))
     filled = np.where(stats.weight > 0.0, stats.weight, 1.0)
-    gap = np.abs(stats.residual) / filled
-    accuracy = stats.correct_sum / filled
+    gap, accuracy = np.abs(stats.residual) / filled, stats.correct_sum / filled
     spread = accuracy * (1.0 - accuracy)
-    size = stats.effective_rows
-    if norm == 1:
-        noise = np.sqrt(np.maximum(spread, 0.0) / np.maximum(size, 1.0))
-        return 2.0 * calibration_error(stats) - (stats.share * _folded_mean(gap, noise)).sum(-1)
-    several = size > 1.0 + 1e-9
-    variance = spread / np.where(several, size - 1.0, 1.0)
-    square = (stats.share * np.where(several, gap**2 - variance, 0.0)).sum(-1)
-    return np.sqrt(np.maximum(square, 0.0))
+    noise = np.sqrt(np.maximum(spread, 0.0) / np.maximum(stats.effective_rows, 1.0))
+    return 2.0 * calibration_error(stats) - (stats.share * _folded_mean(gap, noise)).sum(-1)
+
+
+def debiased_squares(stats: BinStats) -> Floats:
+    """The share of each bin times its squared gap less the variance of it; 0 for a single row."""
+    filled = np.where(stats.weight > 0.0, stats.weight, 1.0)
+    gap, accuracy = stats.residual / filled, stats.correct_sum / filled
+    several = stats.effective_rows > 1.0 + 1e-9
+    variance = accuracy * (1.0 - accuracy) / np.where(several, stats.effective_rows - 1.0, 1.0)
+    return np.asarray(stats.share * np.where(several, gap**2 - variance, 0.0))
 
 
 def _folded_mean(mean: Floats, std: Floats) -> Floats:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, expit, logit
 
 from calibrant._types import Floats, InputKind, RowRule
+from calibrant._weights import effective_rows, shares
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._notions import Outcomes, ScoreNotion, outcomes_of, score_notion
 
@@ -99,12 +100,12 @@ def cox_test(
 
     Notes
     -----
-    Chances are kept 1e-12 away from 0 and 1. Weighted rows tell as much as Kish's effective number
-    of rows. Where the log-likelihood has no largest value (all events above a threshold, or no
-    event at all) the test takes the value that it approaches. The p-value is that of many rows:
-    with only a handful of events it is an approximation, and ``omnibus_test`` an exact answer. With
-    "classwise" the test is that of the class with the smallest p-value, times the number of classes
-    (Bonferroni).
+    Chances are kept 1e-12 away from 0 and 1. A whole weight is the row so often; rows of other
+    weights tell as much as Kish's effective number of rows. Where the log-likelihood has no largest
+    value (all events above a threshold, or no event at all) the test takes the value that it
+    approaches. The p-value is that of many rows: with only a handful of events it is an
+    approximation, and ``omnibus_test`` an exact answer. With "classwise" the test is that of the
+    class with the smallest p-value, times the number of classes (Bonferroni).
 
     References
     ----------
@@ -128,8 +129,8 @@ def cox_test(
 def _test(part: Outcomes, notion: ScoreNotion) -> CoxTest:
     """The fit and the test of one pair of columns."""
     counted = part.weight > 0.0
-    weight = part.weight[counted] / part.weight.max()
-    weight = weight * (weight.sum() / (weight @ weight))  # sums to Kish's number of rows
+    weight = part.weight[counted]
+    weight = shares(weight) * effective_rows(weight)
     x, hit = log_odds(part.score[counted]), part.hit[counted]
     varies = bool(np.ptp(x) > 1e-9)
     columns = np.stack([np.ones(len(x)), x], axis=1)[:, : 2 if varies else 1]

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from calibrant._types import Floats, InputKind, RowRule
+from calibrant._weights import copy_squares
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import Outcomes, ScoreNotion, outcomes_of, score_notion
 
@@ -87,8 +88,9 @@ def ks_test(
     Notes
     -----
     With rows sorted by their score p, and k = 1 where the event came, the statistic is the largest
-    |sum_{i <= m} w_i (k_i - p_i)| over the root of sum_i w_i^2 p_i (1 - p_i); rows of equal score
-    are added at once, so that their order does not matter. The p-value is that of the largest
+    |sum_{i <= m} w_i (k_i - p_i)| over the root of sum_i w_i^2 p_i (1 - p_i), where a whole weight
+    w counts as w rows of weight 1; rows of equal score are added at once, so that their order does
+    not matter. The p-value is that of the largest
     absolute value of a Brownian motion on [0, 1]. With "classwise" the test is that of the class
     with the smallest p-value, times the number of classes (Bonferroni).
 
@@ -200,11 +202,15 @@ def _one_test(
 def cumulative_differences(part: Outcomes) -> tuple[Floats, float]:
     """Sums of w (hit - score) up to each distinct score, and the deviation of the last one."""
     order = np.argsort(part.score, kind="stable")
-    score = part.score[order]
-    ends = np.flatnonzero(np.append(np.diff(score) > 0.0, True))
     steps = (part.weight * (part.hit - part.score))[order]
-    variance = part.weight**2 @ (part.score * (1.0 - part.score))
-    return np.cumsum(steps)[ends], float(np.sqrt(variance))
+    variance = copy_squares(part.weight) @ (part.score * (1.0 - part.score))
+    return summed_up(part.score[order], steps), float(np.sqrt(variance))
+
+
+def summed_up(score: Floats, steps: Floats) -> Floats:
+    """The cumulative steps of rows in ascending order, where the rows of equal score end."""
+    ends = np.flatnonzero(np.append(np.diff(score) > 0.0, True))
+    return np.asarray(np.cumsum(steps, axis=0)[ends])
 
 
 def farthest(path: Floats) -> Floats:

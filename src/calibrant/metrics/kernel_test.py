@@ -8,7 +8,7 @@ the p-value holds for any number of rows, however rare an event.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 from calibrant._arrays import like, to_numpy
 from calibrant._random import generator
 from calibrant._types import Floats, InputKind, Labels, RandomState, RowRule
+from calibrant._weights import row_counts
 from calibrant.metrics._class_resampling import draw_labels
 from calibrant.metrics._intervals import check_resamples
 from calibrant.metrics._labelled import Labelled, labelled
@@ -140,8 +141,8 @@ def skce_test(
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     rng = generator(random_state)
     rows = some_rows(data, max_rows, rng)
-    if len(rows) < 2:
-        raise ValueError(f"the SKCE test needs at least two rows, got {len(rows)}")
+    if len(rows.places) < 2:
+        raise ValueError(f"the SKCE test needs at least two rows, got {len(rows.places)}")
     return _test(data, rows, kernel, bandwidth, n_resamples, rng)
 
 
@@ -149,23 +150,24 @@ def quick_skce_test(
     data: Labelled, n_resamples: int, rng: np.random.Generator, max_rows: int = 1000
 ) -> SKCETest | None:
     """The test with all defaults, of fewer rows; None where there is nothing to draw or to pair."""
-    if n_resamples == 0 or np.count_nonzero(data.weight) < 2:
+    rows = some_rows(data, max_rows, rng)
+    if n_resamples == 0 or len(rows.places) < 2:
         return None
-    return _test(data, some_rows(data, max_rows, rng), "exponential", None, n_resamples, rng)
+    return _test(data, rows, "exponential", None, n_resamples, rng)
 
 
 def _test(
     data: Labelled,
-    rows: NDArray[np.intp],
+    rows: ChosenRows,
     kernel: Kernel,
     bandwidth: float | None,
     n_resamples: int,
     rng: np.random.Generator,
 ) -> SKCETest:
     """The test of some rows."""
-    probs = rows_of(data, rows)
-    pairs = PairSums.of(probs, data.weight[rows], kernel, bandwidth)
-    observed = float(pairs.errors(data.labels[rows, None])[0])
+    probs = rows.of(data)
+    pairs = PairSums.of(probs, rows.weight, kernel, bandwidth)
+    observed = float(pairs.errors(data.labels[rows.places, None])[0])
     null = np.concatenate([pairs.errors(drawn) for drawn in draw_labels(probs, n_resamples, rng)])
     spread = float(null.std())
     # Rounding must not decide between values that are equal in exact arithmetic.
@@ -174,7 +176,7 @@ def _test(
         skce=observed,
         z=(observed - float(null.mean())) / spread if spread > 0.0 else 0.0,
         p_value=(1 + reached) / (1 + n_resamples),
-        n_rows=len(rows),
+        n_rows=len(rows.places),
         n_resamples=n_resamples,
         bandwidth=pairs.bandwidth,
     )
@@ -186,19 +188,30 @@ def check_max_rows(max_rows: int) -> None:
         raise ValueError(f"max_rows must be at least 2, got {max_rows}")
 
 
-def some_rows(data: Labelled, max_rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """The rows that count, in their order; where they are too many, a random part of them."""
-    rows = np.flatnonzero(data.weight > 0.0)
-    if len(rows) <= max_rows:
-        return rows
-    return np.sort(rng.choice(rows, max_rows, replace=False))
+class ChosenRows(NamedTuple):
+    """Which rows a test looks at, and the weight of each."""
+
+    places: NDArray[np.intp]
+    weight: Floats
+
+    def of(self, data: Labelled) -> Floats:
+        """Their probabilities, in main memory."""
+        xp = array_namespace(data.probs)
+        taken = xp.take(data.probs, like(self.places, data.probs), axis=0)
+        return to_numpy(taken).astype(np.float64)
 
 
-def rows_of(data: Labelled, rows: NDArray[np.intp]) -> Floats:
-    """The probabilities of some rows, in main memory."""
-    xp = array_namespace(data.probs)
-    taken = xp.take(data.probs, like(rows, data.probs), axis=0)
-    return to_numpy(taken).astype(np.float64)
+def some_rows(data: Labelled, max_rows: int, rng: np.random.Generator) -> ChosenRows:
+    """The rows that count, in their order; where they are too many, a random part of them.
+
+    A whole weight is the row so often: each of its copies has a label of its own to draw.
+    """
+    count, weight = row_counts(data.weight)
+    ends = np.cumsum(np.where(data.weight > 0.0, count, 0))
+    total = int(ends[-1])
+    places = np.arange(total) if total <= max_rows else rng.choice(total, max_rows, replace=False)
+    index = np.searchsorted(ends, np.sort(places), side="right")
+    return ChosenRows(index, weight[index])
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from calibrant._binning import BinStats, Norm, Scheme, calibration_error, check_scheme
-from calibrant._types import InputKind, RowRule
+from calibrant._binning import BinStats, Norm, Scheme, calibration_error, check_count, check_scheme
+from calibrant._types import Floats, InputKind, RowRule
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._notions import Outcomes, class_outcomes
-from calibrant.metrics._readings import DEFAULT_BINS
+from calibrant.metrics._readings import DEFAULT_BINS, RowsInBins
 from calibrant.metrics.binned import debiased_error, top_label_bins
 
 _MOST_BINS = 1000  # of the sweep
@@ -74,8 +75,7 @@ def classwise_adaptive_ece(
     0.4
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    bins = (_class_bins(class_outcomes(data, c), n_bins) for c in range(data.n_classes))
-    return float(np.mean([calibration_error(stats, norm) for stats in bins]))
+    return float(classwise_adaptive_error(RowsInBins(data, n_bins), norm))
 
 
 def classwise_debiased_ece(
@@ -134,8 +134,7 @@ def classwise_debiased_ece(
     0.0
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    bins = (_class_bins(class_outcomes(data, c), n_bins) for c in range(data.n_classes))
-    return float(np.mean([debiased_error(stats, norm) for stats in bins]))
+    return float(classwise_debiased_error(RowsInBins(data, n_bins), norm))
 
 
 def ace(
@@ -197,15 +196,7 @@ def ace(
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     if not 0.0 <= threshold < 1.0:
         raise ValueError(f"threshold must lie in [0, 1), got {threshold}")
-    gaps = []
-    for index in range(data.n_classes):
-        part = class_outcomes(data, index)
-        above = part.score > threshold if threshold > 0.0 else np.ones(data.n_rows, np.bool_)
-        part = part.of_rows(above)
-        if part.weight.sum() > 0.0:
-            stats = _class_bins(part, n_bins)
-            gaps.append(np.abs(stats.gap[stats.weight > 0.0]).mean())
-    return float(np.mean(gaps)) if gaps else 0.0
+    return float(adaptive_error_of_bins(RowsInBins(data, n_bins), threshold))
 
 
 def top_label_ece(
@@ -267,14 +258,7 @@ def top_label_ece(
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     check_scheme(scheme)
-    confidence, correct = data.top_label
-    predicted = data.by_tile(lambda tile, _: array_namespace(tile).argmax(tile, axis=1))
-    top = Outcomes(confidence, correct, data.weight)
-    total = 0.0
-    for index in np.unique(predicted[data.weight > 0.0]):
-        stats = _class_bins(top.of_rows(predicted == index), n_bins, scheme)
-        total += float(np.abs(stats.residual).sum())
-    return total / float(data.weight.sum())
+    return float(top_label_error(RowsInBins(data, n_bins), scheme))
 
 
 def ece_sweep(
@@ -335,18 +319,63 @@ def ece_sweep(
     0.4
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    if max_bins < 1:
-        raise ValueError(f"max_bins must be at least 1, got {max_bins}")
+    check_count(max_bins, "max_bins")
+    return float(sweep_error(RowsInBins(data, max_bins), norm, max_bins))
+
+
+# --- statistics -------------------------------------------------------------------------------
+
+
+def classwise_adaptive_error(rows: RowsInBins, norm: Norm = 1) -> Floats:
+    """The mean over the classes of their errors in bins of equally many rows."""
+    return _mean_over_classes(rows, lambda stats: calibration_error(stats, norm))
+
+
+def classwise_debiased_error(rows: RowsInBins, norm: Literal[1, 2] = 2) -> Floats:
+    """The mean over the classes of their debiased errors."""
+    return _mean_over_classes(rows, lambda stats: debiased_error(stats, norm))
+
+
+def _mean_over_classes(rows: RowsInBins, error: Callable[[BinStats], Floats]) -> Floats:
+    data, n_bins = rows
+    bins = (class_outcomes(data, index).bins(n_bins) for index in range(data.n_classes))
+    return np.asarray(np.mean([error(stats) for stats in bins]))
+
+
+def adaptive_error_of_bins(rows: RowsInBins, threshold: float = 0.0) -> Floats:
+    """The mean gap over all bins of all classes."""
+    gaps = []
+    for index in range(rows.data.n_classes):
+        part = class_outcomes(rows.data, index)
+        above = part.score > threshold if threshold > 0.0 else np.ones(len(part.score), np.bool_)
+        part = part.of_rows(above)
+        if part.weight.sum() > 0.0:
+            stats = part.bins(rows.n_bins)
+            gaps.append(np.abs(stats.gap[stats.weight > 0.0]).mean())
+    return np.asarray(np.mean(gaps)) if gaps else np.zeros(())
+
+
+def top_label_error(rows: RowsInBins, scheme: Scheme = "equal-mass") -> Floats:
+    """The error of the confidence of the rows of each predicted class, over all rows."""
+    data, n_bins = rows
+    confidence, correct = data.top_label
+    predicted = data.by_tile(lambda tile, _: array_namespace(tile).argmax(tile, axis=1))
+    top = Outcomes(confidence, correct, data.weight)
+    total = np.zeros(())
+    for index in np.unique(predicted[data.weight > 0.0]):
+        stats = top.of_rows(predicted == index).bins(n_bins, scheme)
+        total += np.abs(stats.residual).sum()
+    return np.asarray(total / data.weight.sum())
+
+
+def sweep_error(rows: RowsInBins, norm: Norm = 1, most: int = _MOST_BINS) -> Floats:
+    """The error in the most bins whose accuracies increase."""
+    data = rows.data
     chosen = top_label_bins(data, 1, "equal-mass")
-    for number in range(2, min(max_bins, data.n_rows) + 1):
+    for number in range(2, min(most, data.n_rows) + 1):
         stats = top_label_bins(data, number, "equal-mass")
         accuracy = stats.accuracy[stats.weight > 0.0]
         if np.any(np.diff(accuracy) < -1e-12):
             break
         chosen = stats
-    return float(calibration_error(chosen, norm))
-
-
-def _class_bins(part: Outcomes, n_bins: int, scheme: Scheme = "equal-mass") -> BinStats:
-    """The bins of a class' probability."""
-    return BinStats.from_confidence(part.score, part.hit, n_bins, part.weight, scheme=scheme)
+    return calibration_error(chosen, norm)

@@ -24,12 +24,12 @@ from calibrant.metrics._intervals import check_resamples
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._resampling import batches_of
 from calibrant.metrics.cox import log_odds
-from calibrant.metrics.cumulative import span
+from calibrant.metrics.cumulative import span, summed_up
 from calibrant.metrics.kernel_test import (
     MOST_ROWS,
+    ChosenRows,
     PairSums,
     check_max_rows,
-    rows_of,
     some_rows,
 )
 
@@ -146,7 +146,7 @@ def omnibus_test(
         p_value=_ranked(smallest),
         notion=notion,
         parts=dict(zip(tests.names, p_values, strict=True)),
-        n_rows=len(rows),
+        n_rows=len(rows.places),
         n_resamples=n_resamples,
     )
 
@@ -197,11 +197,12 @@ class _TopLabel:
     names: ClassVar[tuple[str, ...]] = ("kuiper", "cox")
 
     @classmethod
-    def of(cls, data: Labelled, rows: NDArray[np.intp]) -> _TopLabel:
+    def of(cls, data: Labelled, rows: ChosenRows) -> _TopLabel:
         """Some rows of a data set."""
         score, hit = data.top_label
-        order = rows[np.argsort(score[rows], kind="stable")]
-        return cls(np.clip(score[order], 0.0, 1.0), hit[order], data.weight[order])
+        order = np.argsort(score[rows.places], kind="stable")
+        index = rows.places[order]
+        return cls(np.clip(score[index], 0.0, 1.0), hit[index], rows.weight[order])
 
     def observed(self) -> Floats:
         return self._statistics(self.hit[:, None])
@@ -212,7 +213,7 @@ class _TopLabel:
 
     def _statistics(self, hits: NDArray[np.bool_]) -> Floats:
         steps = self.weight[:, None] * (hits - self.score[:, None])
-        return np.stack([_kuiper(self.score, steps), self._cox(steps)], axis=1)
+        return np.stack([span(summed_up(self.score, steps)), self._cox(steps)], axis=1)
 
     def _cox(self, steps: Floats) -> Floats:
         """The score statistic of slope 1 and intercept 0."""
@@ -234,14 +235,14 @@ class _AllClasses:
     names: ClassVar[tuple[str, ...]] = ("kuiper", "spiegelhalter", "skce")
 
     @classmethod
-    def of(cls, data: Labelled, rows: NDArray[np.intp], rng: np.random.Generator) -> _AllClasses:
+    def of(cls, data: Labelled, rows: ChosenRows, rng: np.random.Generator) -> _AllClasses:
         """Some rows of a data set."""
-        probs = rows_of(data, rows)
+        probs = rows.of(data)
         order = np.argsort(_scored(probs)[0], kind="stable")
-        some = np.arange(len(rows))
-        if len(rows) > MOST_ROWS:
+        some = np.arange(len(order))
+        if len(order) > MOST_ROWS:
             some = np.sort(rng.choice(some, MOST_ROWS, replace=False))
-        return cls(probs[order], data.labels[rows][order], data.weight[rows][order], some)
+        return cls(probs[order], data.labels[rows.places][order], rows.weight[order], some)
 
     def observed(self) -> Floats:
         return self._statistics(self.labels[:, None])
@@ -255,7 +256,7 @@ class _AllClasses:
         true = np.take_along_axis(self.probs, labels, axis=1)
         promised = self.weight @ (self.probs**2).sum(axis=1)
         brier = np.abs(promised - self.weight @ true)
-        return np.stack([_kuiper(score, steps), brier, self._skce(labels)], axis=1)
+        return np.stack([span(summed_up(score, steps)), brier, self._skce(labels)], axis=1)
 
     def _skce(self, labels: Labels) -> Floats:
         if len(self.looked_at) < 2:  # one row has no pair
@@ -274,9 +275,3 @@ def _scored(probs: Floats) -> tuple[Floats, NDArray[np.intp]]:
         return probs[:, 1], np.ones(len(probs), np.intp)
     top = probs.argmax(axis=1)
     return np.take_along_axis(probs, top[:, None], axis=1)[:, 0], top
-
-
-def _kuiper(score: Floats, steps: Floats) -> Floats:
-    """The range of the cumulative steps (rows, draws) at the ends of equal scores."""
-    ends = np.flatnonzero(np.append(np.diff(score) > 0.0, True))
-    return span(np.cumsum(steps, axis=0)[ends])

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc
 
-from calibrant._binning import BinStats, Norm, Scheme, calibration_error, check_scheme
+from calibrant._binning import Norm, Scheme, calibration_error, check_scheme
 from calibrant._types import Floats, InputKind, RowRule
+from calibrant._weights import weighted_quantiles
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import Outcomes, check_two_classes, class_outcomes
 from calibrant.metrics._readings import DEFAULT_BINS
@@ -127,7 +128,7 @@ def class1_ece(
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     check_scheme(scheme)
-    return float(calibration_error(_bins(_class_1(data), n_bins, scheme), norm))
+    return float(calibration_error(_class_1(data).bins(n_bins, scheme), norm))
 
 
 def calibration_indices(
@@ -169,8 +170,9 @@ def calibration_indices(
     Notes
     -----
     The curve is a local linear regression of the events on the probabilities, with tricube weights
-    over the nearest 75% of the rows, kept within [0, 1]. It is computed at up to 500 of the scores
-    and is linear between them. Like an ECE the indices are above 0 for a calibrated model, too.
+    over the nearest 75% of the rows (of their weight), kept within [0, 1]. It is computed at up to
+    500 of the scores and is linear between them. Like an ECE the indices are above 0 for a
+    calibrated model, too.
 
     References
     ----------
@@ -186,7 +188,7 @@ def calibration_indices(
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     part = _class_1(data)
     gap = np.abs(_smooth_frequency(part) - part.score)
-    levels = np.quantile(gap, [0.5, 0.9, 1.0], weights=part.weight, method="inverted_cdf")
+    levels = weighted_quantiles(gap, part.weight, np.array([0.5, 0.9, 1.0]))
     return CalibrationIndices(float(part.weight @ gap / part.weight.sum()), *map(float, levels))
 
 
@@ -250,7 +252,7 @@ def hosmer_lemeshow_test(
     True
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    stats = _bins(_class_1(data), n_bins, "equal-mass")
+    stats = _class_1(data).bins(n_bins)
     groups = stats.weight > 0.0
     degrees = int(groups.sum()) - 2 * fitted
     if degrees < 1:
@@ -271,10 +273,6 @@ def _class_1(data: Labelled) -> Outcomes:
     return part.of_rows(part.weight > 0.0)
 
 
-def _bins(part: Outcomes, n_bins: int, scheme: Scheme) -> BinStats:
-    return BinStats.from_confidence(part.score, part.hit, n_bins, part.weight, scheme=scheme)
-
-
 def _smooth_frequency(part: Outcomes) -> Floats:
     """The local linear frequency of the event at each row's score."""
     places = np.unique(part.score)
@@ -290,9 +288,7 @@ def _local_lines(part: Outcomes, places: Floats) -> Floats:
     """The value at each place of the line through the rows near it."""
     x = part.score[None, :] - places[:, None]
     distance = np.abs(x)
-    nearest = int(np.ceil(_SPAN * distance.shape[1])) - 1
-    reach = np.partition(distance, nearest, axis=1)[:, nearest]
-    reach = np.maximum(reach, 1e-9)[:, None] * (1.0 + 1e-9)
+    reach = np.maximum(_reach(distance, part.weight), 1e-9)[:, None] * (1.0 + 1e-9)
     w = part.weight * np.maximum(1.0 - (distance / reach) ** 3, 0.0) ** 3
     w /= w.sum(axis=1, keepdims=True)
     mean = (w * x).sum(axis=1)
@@ -302,3 +298,14 @@ def _local_lines(part: Outcomes, places: Floats) -> Floats:
     flat = spread <= 1e-12 * reach[:, 0] ** 2
     slope = np.where(flat, 0.0, slope / np.where(flat, 1.0, spread))
     return np.clip(event - slope * mean, 0.0, 1.0)
+
+
+def _reach(distance: Floats, weight: Floats) -> Floats:
+    """How far the nearest rows reach that make up the window's share of the weight."""
+    if np.all(weight == weight[0]):
+        nearest = int(np.ceil(_SPAN * len(weight))) - 1
+        return np.asarray(np.partition(distance, nearest, axis=1)[:, nearest])
+    order = np.argsort(distance, axis=1)
+    inside = np.cumsum(weight[order], axis=1) < _SPAN * weight.sum()
+    last = np.take_along_axis(order, inside.sum(axis=1, keepdims=True), axis=1)
+    return np.take_along_axis(distance, last, axis=1)[:, 0]

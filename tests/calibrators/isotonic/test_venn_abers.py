@@ -43,7 +43,8 @@ def test_bounds_are_those_of_the_definition(data):
 
 
 def _logits(probs):
-    return np.column_stack([np.zeros_like(probs), np.log(probs) - np.log1p(-probs)])
+    half = (np.log(probs) - np.log1p(-probs)) / 2.0  # (0, s) with s in (0, 1) has a warning
+    return np.column_stack([-half, half])
 
 
 def _softmax(logits):

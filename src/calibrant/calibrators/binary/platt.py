@@ -1,19 +1,25 @@
-"""Platt scaling of two classes (Platt 1999)."""
+"""Platt scaling (Platt 1999), for more than two classes one against all others."""
 
 from __future__ import annotations
 
 from typing import cast
 
+import numpy as np
+
 from calibrant._fit_info import FitInfo
-from calibrant._types import InputKind
+from calibrant._types import Floats, InputKind
 from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
 from calibrant.calibrators._logistic import fit_logistic, platts_targets
+from calibrant.calibrators._one_vs_all import Column
 from calibrant.calibrators.binary._log_odds import LogOdds
-from calibrant.formulas import LinearOdds
+from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds
+from calibrant.formulas import LinearOdds, LogitMap, OddsMap
+
+MIDDLE = np.array([0.5])
 
 
 class PlattScaling(LogitCalibrator):
-    """A sigmoid of the log-odds of two classes. Does not preserve accuracy.
+    """A sigmoid of the log-odds of each class. Does not preserve accuracy.
 
     Parameters
     ----------
@@ -22,9 +28,9 @@ class PlattScaling(LogitCalibrator):
 
     Attributes
     ----------
-    slope_ : float
+    slope_ : float, or array of shape (classes,) of more than two classes
         The fitted slope.
-    intercept_ : float
+    intercept_ : float, or array of shape (classes,) of more than two classes
         The fitted intercept.
 
     Notes
@@ -32,6 +38,9 @@ class PlattScaling(LogitCalibrator):
     The probability of class 1 is sigma(slope s + intercept), s = z_1 - z_0, by maximum likelihood
     with Platt's targets: (n1 + 1) / (n1 + 2) for the n1 rows of class 1 and 1 / (n0 + 2) for the n0
     others, in place of 1 and 0. They keep separable rows, or rows of one class, finite.
+
+    Of more than two classes each has a sigmoid of its own log-odds against all others, and the
+    probabilities are divided by their sum.
 
     References
     ----------
@@ -45,21 +54,30 @@ class PlattScaling(LogitCalibrator):
     array([[0.41, 0.59]])
     """
 
-    two_classes_only = True
-    _gives = LinearOdds
+    _gives = LogitMap  # LinearOdds of two classes, OddsMap of more
 
     def __init__(self, input: InputKind = "logits") -> None:  # noqa: A002
         self.input = input
 
     @property
-    def slope_(self) -> float:
+    def slope_(self) -> float | Floats:
         """The fitted slope."""
-        return cast("LinearOdds", self.formula_).slope
+        return self._lines()[0]
 
     @property
-    def intercept_(self) -> float:
+    def intercept_(self) -> float | Floats:
         """The fitted intercept."""
-        return cast("LinearOdds", self.formula_).intercept
+        return self._lines()[1]
+
+    def _lines(self) -> tuple[float | Floats, float | Floats]:
+        """The slope and the intercept, of every class where there are more than two."""
+        formula = self.formula_
+        if isinstance(formula, LinearOdds):
+            return formula.slope, formula.intercept
+        curves = cast("OddsMap", formula).curves
+        lines = [curves.cubic(index) for index in range(curves.count)]
+        x, y, slope = (np.array([line[i][0] for line in lines]) for i in range(3))
+        return slope, y - slope * x
 
     def _will_keep_arg_max(self) -> bool:
         return False
@@ -68,6 +86,8 @@ class PlattScaling(LogitCalibrator):
         """There are none."""
 
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
+        if data.n_classes > 2:
+            return fit_odds(data, _sigmoid, type(self).__name__, progress=False)
         rows = LogOdds.of(data)
         if len(rows.score) == 0:
             return LinearOdds(1.0, 0.0), FitInfo(True, "no rows without a masked class")
@@ -83,3 +103,13 @@ class PlattScaling(LogitCalibrator):
             after=rows.mean_loss(slope * rows.score + intercept),
             details={"loss_with_platts_targets": float(fit.loss[0] / rows.weight.sum())},
         )
+
+
+def _sigmoid(column: Column, span: Span) -> CurveFit:
+    """The straight line of one class' log-odds."""
+    centred = 2.0 * span.unit(column.score) - 1.0
+    target = platts_targets(column.hit, column.weight)
+    fit = fit_logistic([centred[None, :]], target[None, :], column.weight)
+    slope, intercept = fit.coefficients[0]
+    points = span.points(MIDDLE, np.array([intercept]), np.array([2.0 * slope]))
+    return CurveFit(points, bool(fit.converged[0]))
