@@ -5,19 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, reduce
 from typing import Any, Literal
+from weakref import ref
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 from numpy.typing import NDArray
 
-from calibrant._arrays import FEW_CLASSES, place_of, row_max, row_sums, to_numpy
+from calibrant._arrays import (
+    FEW_CLASSES,
+    FEW_ROWS,
+    laid_out,
+    place_of,
+    row_max,
+    row_sums,
+    to_numpy,
+)
 from calibrant._arrays import like as as_kind
 from calibrant._curves import Curves
+from calibrant._sorting import largest_columns
 from calibrant._types import Array
+
+MOST_PRODUCTS = 2**18  # of a matrix product up to which BLAS starts no threads of its own
+SHORTEST_STEP = 256  # rows: for larger matrices ``Formula.large_product`` sees to it
+SORTED_CLASSES = 200  # up to here sorting a row is faster than parting it
 
 # Products with a thin matrix may raise the "invalid" flag for lanes that BLAS loads and does not
 # use, now and then, even where all is 0: no sign of a NaN.
 blas_flags_ignored = np.errstate(invalid="ignore")
+# -inf is the logarithm of 0, and what a gap too large for its float means.
+numpy_flags_ignored = np.errstate(over="ignore", divide="ignore", invalid="ignore")
 
 
 class ArrayOps:
@@ -120,6 +136,9 @@ class ArrayOps:
     def matmul(self, x: Array, kernel: Array) -> Array:
         return x @ kernel
 
+    def affine(self, x: Array, kernel: Array, bias: Array) -> Array:
+        return x @ kernel + bias
+
     def constant(self, values: Any, like: Array) -> Array:
         if isinstance(values, int | float):
             return float(values)
@@ -152,18 +171,10 @@ class ArrayOps:
 
 
 class NumpyOps(ArrayOps):
-    """The operations in NumPy, by the ways that are fast there."""
+    """The operations in NumPy, by the ways that are fast there, inside ``numpy_flags_ignored``."""
 
     def __init__(self) -> None:
         super().__init__(array_namespace(np.zeros(1)))
-
-    def log(self, x: Array) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.log(x)
-
-    def log1p(self, x: Array) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.log1p(x)
 
     def maximum(self, x: Array, y: Array) -> Array:
         return np.maximum(x, y)
@@ -182,18 +193,24 @@ class NumpyOps(ArrayOps):
     def max(self, x: Array) -> Array:
         return row_max(x)[:, None] if x.ndim == 2 else x.max(axis=-1, keepdims=True)
 
-    @np.errstate(over="ignore")  # -inf is what a gap too large for its float means
-    def gaps(self, x: Array) -> Array:
-        return x - self.max(x)
+    def any(self, condition: Array) -> bool:
+        return bool(np.count_nonzero(condition))
 
-    @blas_flags_ignored
     def sum(self, x: Array) -> Array:
         """In float64 a row's sum does not depend on the rows around it: a step may follow."""
-        if x.dtype != np.float64:
-            return row_sums(x)[..., None]
-        if x.ndim == 2 and x.shape[1] <= FEW_CLASSES:
+        wide, few = x.dtype == np.float64, len(x) <= FEW_ROWS
+        if x.ndim == 2 and x.shape[1] <= FEW_CLASSES and (wide or not few):
+            if few:  # one column after the other, too
+                return np.add.accumulate(x, axis=1)[:, -1:]
             return reduce(np.add, list(x.T))[:, None]
-        return x.sum(axis=-1, keepdims=True)
+        if wide or few:
+            return np.add.reduce(x, axis=-1, keepdims=True)
+        return row_sums(x)[..., None]
+
+    def mean(self, x: Array) -> Array:
+        if x.shape[-1] == 1:
+            return x
+        return self.sum(x) / x.shape[-1]
 
     def softmax(self, gaps: Array) -> Array:
         weight = np.exp(gaps)
@@ -202,29 +219,100 @@ class NumpyOps(ArrayOps):
 
     def top(self, x: Array, k: int) -> Array:
         classes = x.shape[-1]
-        if k < classes:
-            x = np.partition(x, classes - k, axis=-1)[..., classes - k :]
-        return np.sort(x, axis=-1)[..., ::-1]
+        if x.flags.fnc and classes <= FEW_CLASSES:
+            return largest_columns(x, k)
+        if classes > SORTED_CLASSES:
+            x = _largest_of_blocks(x, k)
+        largest = np.sort(x, axis=-1)[..., : -k - 1 : -1]
+        return laid_out(largest) if x.ndim == 2 and len(x) > FEW_ROWS else largest
 
-    @blas_flags_ignored
     def matmul(self, x: Array, kernel: Array) -> Array:
-        return x @ kernel
+        if x.ndim > 2:
+            return x @ kernel
+        if len(x) <= FEW_ROWS:
+            return x.dot(kernel)
+        step = MOST_PRODUCTS // kernel.size
+        if len(x) <= step or step < SHORTEST_STEP:
+            return kernel.T.dot(x.T).T if x.flags.fnc else x.dot(kernel)
+        result = np.empty((kernel.shape[1], len(x)), x.dtype)
+        for start in range(0, len(x), step):
+            part = slice(start, start + step)
+            np.matmul(kernel.T, x.T[:, part], out=result[:, part])
+        return result.T
+
+    def affine(self, x: Array, kernel: Array, bias: Array) -> Array:
+        values = self.matmul(x, kernel)
+        values += bias
+        return values
 
     def constant(self, values: Any, like: Array) -> Array:
-        if isinstance(values, int | float):
-            return float(values)
-        if values.dtype == bool:
+        if isinstance(values, float):
             return values
-        return values.astype(like.dtype, copy=False)
+        if isinstance(values, int):
+            return float(values)
+        kept = _casts.get((id(values), like.dtype.char))
+        if kept is not None and kept[0]() is values:
+            return kept[1]
+        return _cast(values, like.dtype)
 
     def cast(self, x: NDArray[Any], kind: Literal["float64"] | Array) -> NDArray[Any]:
-        return x.astype(np.float64 if isinstance(kind, str) else kind.dtype, copy=False)
+        if x.dtype == (np.float64 if isinstance(kind, str) else kind.dtype):
+            return x
+        return x.astype(np.float64 if isinstance(kind, str) else kind.dtype)
 
     def look_up(self, x: Array, curves: Curves) -> Array:
         return curves.values(x)
 
 
-NUMPY = NumpyOps()
+def _largest_of_blocks(x: NDArray[Any], k: int) -> NDArray[Any]:
+    """Few values of each row, the k largest among them: short blocks are sorted fastest."""
+    rows, classes = x.shape
+    if SORTED_CLASSES < 4 * k:
+        return np.partition(x, classes - k, axis=-1)[:, classes - k :]
+    blocks = classes // SORTED_CLASSES
+    whole = x[:, : blocks * SORTED_CLASSES].reshape(rows * blocks, SORTED_CLASSES)
+    largest = np.sort(whole, axis=-1)[:, -k:].reshape(rows, blocks * k)
+    found = np.concatenate([largest, x[:, blocks * SORTED_CLASSES :]], axis=1)
+    return _largest_of_blocks(found, k) if found.shape[1] > SORTED_CLASSES else found
+
+
+_casts: dict[tuple[int, str], tuple[ref[NDArray[Any]], NDArray[Any]]] = {}
+
+
+def _cast(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An array of a formula in another float, kept: such arrays are never written to."""
+    if values.dtype in (dtype, bool):
+        return values
+    result = values.astype(dtype)
+    if not values.flags.writeable:
+        key = id(values), dtype.char
+        result.flags.writeable = False
+        _casts[key] = ref(values, lambda _: _casts.pop(key, None)), result
+    return result
+
+
+class GuardedNumpyOps(NumpyOps):
+    """The same, for anywhere: whatever raises flags without need has its own guard."""
+
+    @numpy_flags_ignored
+    def log(self, x: Array) -> Array:
+        return super().log(x)
+
+    @numpy_flags_ignored
+    def log1p(self, x: Array) -> Array:
+        return super().log1p(x)
+
+    @numpy_flags_ignored
+    def gaps(self, x: Array) -> Array:
+        return super().gaps(x)
+
+    @numpy_flags_ignored
+    def matmul(self, x: Array, kernel: Array) -> Array:
+        return super().matmul(x, kernel)
+
+
+FAST_NUMPY = NumpyOps()
+NUMPY = GuardedNumpyOps()
 
 
 def ops_of(array: Array) -> ArrayOps:

@@ -7,6 +7,7 @@ they are used, by ``check_peaks``: a NaN or +inf anywhere in a row shows in that
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from functools import reduce
@@ -23,6 +24,7 @@ DEVICE_TILE_ELEMENTS = 16 * 1024 * 1024  # an accelerator wants large tiles
 FEW_CLASSES = 32  # up to here columns are worked through one by one
 FEW_ROWS = 16  # .. but for so few rows the calls cost more than they save
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-50, 1e50  # fourth powers and their sums stay ordinary
+_KINDS = get_args(InputKind)
 SUM_TOLERANCE = 1e-3  # how far a row of probabilities may be from 1: float16 loses that much
 
 
@@ -35,7 +37,7 @@ def as_scores(
     of class 1 means the probabilities (1 - p, p). Where more classes are expected (``n_classes``)
     it is refused. Without rows there must be leave.
     """
-    if name not in get_args(InputKind):
+    if name not in _KINDS:
         raise ValueError(f'input must be "logits" or "probs", got {name!r}')
     array = _as_array(scores, name)
     if array.ndim == 1 and n_classes not in (None, 2):
@@ -105,6 +107,10 @@ def _wrong_rank(shape: tuple[int, ...], name: str) -> str:
 
 
 def _as_array(values: Any, name: str) -> Array:
+    if (
+        type(values) is np.ndarray and values.dtype.kind in "fiu"
+    ):  # no subclass: nothing to find out
+        return values
     refuse_masked(values, name)
     try:
         array_namespace(values)
@@ -151,6 +157,8 @@ def _is_real(dtype: np.dtype[Any]) -> bool:
 
 def as_working_float(array: Array) -> Array:
     """float64 stays, integers become float64, all other floats become float32."""
+    if type(array) is np.ndarray and array.dtype in _WORKING:
+        return array
     xp = array_namespace(array)
     if array.dtype == xp.float64 or array.dtype == xp.float32:
         return array
@@ -158,6 +166,9 @@ def as_working_float(array: Array) -> Array:
     if is_numpy_array(array) and not array.dtype.isnative:
         narrow = array.dtype.kind == "f" and array.dtype.itemsize < 8
     return _cast(array, xp.float32 if narrow else xp.float64)
+
+
+_WORKING = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
 def _cast(array: Array, dtype: Any) -> Array:
@@ -182,7 +193,7 @@ def to_numpy(array: Array) -> NDArray[Any]:
 
 def like(values: NDArray[Any], reference: Array) -> Array:
     """NumPy values as an array of the reference's kind, on its device."""
-    if is_numpy_array(reference):
+    if type(reference) is np.ndarray or is_numpy_array(reference):
         return values
     return array_namespace(reference).asarray(values, device=reference.device)
 
@@ -194,6 +205,8 @@ def place_of(reference: Array) -> dict[str, Any]:
 
 def on_host(array: Array) -> bool:
     """Whether the array lies in main memory, so that NumPy on threads is the fast way."""
+    if type(array) is np.ndarray:
+        return True
     return is_numpy_array(array) or (is_torch_array(array) and array.device.type == "cpu")
 
 
@@ -216,7 +229,28 @@ def row_tiles(array: Array, elements: int = TILE_ELEMENTS) -> list[slice]:
     return [slice(start, min(start + step, rows)) for start in range(0, max(rows, 1), step)]
 
 
+def even_tiles(rows: int, most: int) -> list[slice]:
+    """Slices of at most so many rows, about as many each; an even number where there are several."""
+    count = -(-max(rows, 1) // most)
+    count += count % 2 if count > 1 else 0
+    step = max(1, -(-rows // count))
+    return [slice(start, min(start + step, rows)) for start in range(0, max(rows, 1), step)]
+
+
 # --- values -----------------------------------------------------------------------------------
+
+
+@np.errstate(invalid="ignore", over="ignore")
+def check_logits(tile: Array, first_row: int = 0) -> None:
+    """Refuse NaN, +inf and rows without a finite value.
+
+    Where the sum of all is finite, so is each, which is quickly seen.
+    """
+    if isinstance(tile, np.ndarray):
+        sums = tile if len(tile) <= FEW_ROWS else row_sums(tile)
+        if math.isfinite(np.add.reduce(sums, axis=None)):
+            return
+    check_peaks(tile, row_max(tile), first_row)
 
 
 def check_peaks(tile: Array, peaks: Array, first_row: int = 0, name: str = "logits") -> None:
@@ -285,19 +319,29 @@ def _check_probability_tile(tile: Array, first_row: int, name: str, rows: str) -
             )
 
 
+def laid_out(tile: NDArray[Any]) -> NDArray[Any]:
+    """Rows in the layout in which NumPy is fast: short ones lie by columns.
+
+    It depends on the shape alone: sums of rows follow the layout.
+    """
+    if tile.shape[1] <= FEW_CLASSES and len(tile) > FEW_ROWS:
+        return np.asfortranarray(tile)
+    return np.ascontiguousarray(tile)
+
+
 def row_sums(tile: Array) -> Array:
     """The sum of each row of floats."""
-    if is_numpy_array(tile):  # NumPy's own sum is slow where rows are short
-        return tile @ np.ones(tile.shape[1], tile.dtype)
+    if is_numpy_array(tile):  # several times faster than NumPy's own sum
+        return np.einsum("...i->...", tile)
     return array_namespace(tile).sum(tile, axis=1)
 
 
 def row_max(tile: Array) -> Array:
     """The largest value of each row of floats; NaN where there is one."""
-    if not is_numpy_array(tile):
+    if not isinstance(tile, np.ndarray):
         return array_namespace(tile).max(tile, axis=1)
     if len(tile) <= FEW_ROWS:
-        return tile.max(axis=1)
+        return np.maximum.reduce(tile, axis=1)
     if tile.shape[1] <= FEW_CLASSES:  # NumPy is slow along short rows: down the columns instead
         return reduce(np.maximum, list(tile.T))
     return tile[np.arange(len(tile)), tile.argmax(axis=1)]  # twice as fast as its own max

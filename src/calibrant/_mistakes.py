@@ -77,7 +77,7 @@ def look_like_probabilities(scores: Array) -> bool:
 
 def _may_be_probabilities(scores: Array) -> bool:
     """Whether a few numbers leave it open: those of most logits do not, and that is quick."""
-    if not is_numpy_array(scores):
+    if not isinstance(scores, np.ndarray):
         corner = to_numpy(scores[:1, :8])
         return bool(((corner >= 0.0) & (corner <= 1.0)).all())
     if not (scores.size and 0.0 <= scores.item(0) <= 1.0 and 0.0 <= scores.item(-1) <= 1.0):

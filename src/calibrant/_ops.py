@@ -434,6 +434,24 @@ class Ops(Protocol):
             The products.
         """
 
+    def affine(self, x: Array, kernel: Array, bias: Array) -> Array:
+        """Multiply rows by a matrix and add a vector.
+
+        Parameters
+        ----------
+        x : array of shape (.., n)
+            Any values.
+        kernel : array of shape (n, m)
+            The matrix.
+        bias : array of shape (m,)
+            The vector.
+
+        Returns
+        -------
+        array of shape (.., m)
+            The sums.
+        """
+
     def constant(self, values: Any, like: Array) -> Array:
         """Turn a formula's own number or array into an array of another's kind.
 

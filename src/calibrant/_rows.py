@@ -66,9 +66,9 @@ def top_k(logits: Array, k: int, ops: Ops) -> Array:
     Where a row has fewer than k finite values (masked classes), its smallest finite one fills up.
     """
     largest = ops.top(logits, k)
-    masked = ops.is_masked(largest)
-    if not ops.any(masked):
+    if not ops.any(ops.is_masked(largest[..., -1:])):
         return largest
+    masked = ops.is_masked(largest)
     smallest = ops.min(ops.where(masked, largest[..., :1], largest))
     return ops.where(masked, smallest, largest)
 
@@ -93,7 +93,10 @@ def entropy_share(logits: Array, ops: Ops) -> Array:
 
 def uniform(logits: Array, ops: Ops) -> Array:
     """Equal probabilities for the classes that are not masked."""
-    finite = ops.cast(ops.invert(ops.is_masked(logits)), logits)
+    masked = ops.is_masked(logits)
+    if not ops.any(masked):
+        return 1.0 / logits.shape[-1]
+    finite = ops.cast(ops.invert(masked), logits)
     return finite / ops.sum(finite)
 
 

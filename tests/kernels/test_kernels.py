@@ -22,7 +22,7 @@ from hard_logits import adversarial, labelled
 torch = pytest.importorskip("torch")
 
 from calibrant._fused import can_compute, plan_of  # noqa: E402
-from calibrant._kernels import _layout, _networks  # noqa: E402
+from calibrant._kernels import _layout  # noqa: E402
 from calibrant.torch import to_module  # noqa: E402
 from emulator import COMPILER, emulate  # noqa: E402
 
@@ -272,7 +272,7 @@ def test_what_a_kernel_may_not_take_over() -> None:
     assert not can_compute(plan_of(fitted("pts", 12).formula_), scores[:, :9], "probabilities")
 
 
-# --- layouts and networks -----------------------------------------------------------------------
+# --- layouts ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("itemsize", [2, 4])
@@ -288,29 +288,6 @@ def test_every_class_lies_in_one_slot(itemsize: int) -> None:
         assert one.threads % team == 0
         assert one.slots * one.vec <= 32 * max(one.vec, 1)
         assert not one.staged or (32 // one.lanes * classes * itemsize) % one.unit == 0
-
-
-@pytest.mark.parametrize("length", [1, 2, 3, 7, 10, 13, 16])
-def test_sorting_networks_sort(length: int) -> None:
-    """Zeros and ones are enough: Knuth, The Art of Computer Programming 3, 5.3.4."""
-    values = np.array(list(itertools.product([0, 1], repeat=length)))
-    apply(_networks.sorting_network(length), values)
-    assert (np.diff(values, axis=1) <= 0).all()
-
-
-@pytest.mark.parametrize("length", [1, 2, 4, 8, 16])
-def test_merging_networks_merge(length: int) -> None:
-    falls, rises = np.meshgrid(np.arange(length + 1), np.arange(length + 1), indexing="ij")
-    places = np.arange(length)
-    values = ((places < falls[..., None]) | (places >= rises[..., None])).reshape(-1, length) * 1
-    apply(_networks.merging_network(length), values)
-    assert (np.diff(values, axis=1) <= 0).all()
-
-
-def apply(network: list[tuple[int, int]], values: np.ndarray) -> None:
-    for i, j in network:
-        larger, smaller = values[:, [i, j]].max(axis=1), values[:, [i, j]].min(axis=1)
-        values[:, i], values[:, j] = larger, smaller
 
 
 # --- on a GPU -----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from calibrant._kernels._driver import Flags, Kernel, kernel, on_device, per_device
 from calibrant._kernels._layout import Layout, layout_of
-from calibrant._kernels._networks import as_source, merging_network, sorting_network
+from calibrant._sorting import Network, merging_network, sorting_network
 
 Defines = dict[str, int | str]
 Output = Literal["probabilities", "log_probabilities", "confidence"]
@@ -66,14 +66,19 @@ class Plan:
         if self.top and layout.lanes < 32:
             length = 1 << (self.top - 1).bit_length()
             constants["SORTED"] = length
-            constants["SORT"] = as_source(sorting_network(layout.slots))
-            constants["MERGE"] = as_source(merging_network(length))
+            constants["SORT"] = _as_source(sorting_network(layout.slots))
+            constants["MERGE"] = _as_source(merging_network(length))
         return constants
 
     def layout(self, classes: int, itemsize: int, output: Output) -> Layout:
         """Who holds which values of a row; a mixture keeps two numbers for each."""
         copies = 2 if self.formula == MIXTURE else 1
         return layout_of(classes, itemsize, copies, ahead=self.top > 0 and output == "confidence")
+
+
+def _as_source(network: Network) -> str:
+    """The comparisons in the words of rows.cuh."""
+    return "".join(f"order(list[{i}], list[{j}]);" for i, j in network)
 
 
 class _Out(ctypes.Structure):

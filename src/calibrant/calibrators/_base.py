@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
-from calibrant._array_ops import NUMPY, ops_of
+from calibrant._array_ops import FAST_NUMPY, NUMPY, numpy_flags_ignored, ops_of
 from calibrant._arrays import (
     DEVICE_TILE_ELEMENTS,
     TILE_ELEMENTS,
@@ -21,8 +22,10 @@ from calibrant._arrays import (
     as_weights,
     as_working_float,
     check_label_logits,
-    check_peaks,
+    check_logits,
     check_probabilities,
+    even_tiles,
+    laid_out,
     like,
     on_host,
     row_max,
@@ -369,14 +372,15 @@ class Calibrator(Estimator, ABC):
         scores = as_scores(scores, self.input_, self.n_classes_, may_be_empty=True)
         self._check_classes(formula, scores.shape[1])
         on_device = not (formula.host_only or on_host(scores))
-        values = scores if on_device or is_numpy_array(scores) else to_numpy(scores)
         if on_device:
-            return self._map_rows_on_device(formula, values, function, output)
+            return self._map_rows_on_device(formula, scores, function, output)
+        values = scores if isinstance(scores, np.ndarray) else to_numpy(scores)
         if self.input_ == "logits":
             warn_if_probabilities(values, fitted=True)
         if not per_row:
             require_memory(4 * values.size, "the result", "give the rows in parts")
-        return tuple(like(one, scores) for one in self._map_rows_on_host(formula, values, function))
+        results = self._map_rows_on_host(formula, values, function)
+        return results if values is scores else tuple(like(one, scores) for one in results)
 
     @final
     def _map_rows_on_device(
@@ -401,32 +405,55 @@ class Calibrator(Estimator, ABC):
     def _map_rows_on_host(
         self, formula: Formula, scores: NDArray[Any], function: TileFunctions
     ) -> tuple[NDArray[Any], ...]:
-        def computed(tile: slice) -> tuple[NDArray[Any], ...]:
-            logits = as_logits(scores[tile], self.input_, tile.start)
-            with np.errstate(over="ignore"):  # as above
-                return function(logits, NUMPY)
+        rows_at_once = _rows_at_once(formula, scores.shape[1])
+        if len(scores) <= rows_at_once and not formula.large_product:
+            parts = self._computed(scores, 0, function)
+            return tuple([np.ascontiguousarray(part) for part in parts])
+        tiles, results = even_tiles(len(scores), rows_at_once), Gathered(len(scores))
 
-        tiles = row_tiles(scores, TILE_ELEMENTS // _room(formula))
+        def fill(tile: slice) -> None:
+            results.put(tile, self._computed(scores[tile], tile.start, function))
+
         # tiles run on threads, in which large matrix products must not start their own
-        with one_blas_thread(formula.large_product):
-            first = computed(tiles[0])
-            if len(tiles) == 1:
-                return first
-            results = tuple(np.empty((len(scores), *one.shape[1:]), one.dtype) for one in first)
+        with (
+            one_blas_thread(formula.large_product),
+            mapping(min(available_cores(), len(tiles))) as on_threads,
+        ):
+            list(on_threads(fill, tiles))
+        return results.arrays
 
-            def fill(tile: slice, parts: tuple[NDArray[Any], ...]) -> None:
-                for result, part in zip(results, parts, strict=True):
-                    result[tile] = part
-
-            fill(tiles[0], first)
-            with mapping(min(available_cores(), len(tiles) - 1)) as on_threads:
-                list(on_threads(lambda tile: fill(tile, computed(tile)), tiles[1:]))
-        return results
+    @final
+    @numpy_flags_ignored
+    def _computed(
+        self, tile: NDArray[Any], first_row: int, function: TileFunctions
+    ) -> tuple[NDArray[Any], ...]:
+        return function(as_logits(tile, self.input_, first_row), FAST_NUMPY)
 
 
 def _room(formula: Formula) -> int:
     """How many times the usual memory a tile takes."""
     return min(max(1, formula.widest // USUAL_WIDTH), TILE_ELEMENTS)
+
+
+def _rows_at_once(formula: Formula, classes: int) -> int:
+    """The rows of a tile in main memory, where what a network holds must stay in the caches."""
+    return max(1, TILE_ELEMENTS // max(classes * _room(formula), 2 * formula.widest))
+
+
+class Gathered:
+    """The results of all rows, filled by tiles as they come, on several threads."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows, self.lock = rows, threading.Lock()
+        self.arrays: tuple[NDArray[Any], ...] = ()
+
+    def put(self, tile: slice, parts: tuple[NDArray[Any], ...]) -> None:
+        """Keep the results of a tile; the first one shows what they are."""
+        with self.lock:
+            if not self.arrays:
+                self.arrays = tuple(np.empty((self.rows, *p.shape[1:]), p.dtype) for p in parts)
+        for array, part in zip(self.arrays, parts, strict=True):
+            array[tile] = part
 
 
 def check_is_calibrator(thing: object) -> None:
@@ -440,8 +467,8 @@ def check_is_calibrator(thing: object) -> None:
 def as_logits(tile: Array, kind: InputKind, first_row: int = 0) -> Array:
     """A tile of scores as valid logits in the working precision; bad values are refused."""
     tile = as_working_float(tile)
-    if is_numpy_array(tile):  # sums of rows follow the layout: one for all
-        tile = np.ascontiguousarray(tile)
+    if isinstance(tile, np.ndarray):
+        tile = laid_out(tile)
     if kind == "probs":
         check_probabilities(tile, first_row=first_row)
         if not is_numpy_array(tile):
@@ -449,7 +476,7 @@ def as_logits(tile: Array, kind: InputKind, first_row: int = 0) -> Array:
         logits = log_odds(tile, NUMPY)
         ties = np.count_nonzero(logits == row_max(logits)[:, None]) > len(tile)
         return keep_arg_max_of_scores(logits, tile, NUMPY) if ties else logits
-    check_peaks(tile, row_max(tile), first_row)
+    check_logits(tile, first_row)
     return tile
 
 
@@ -557,7 +584,7 @@ class LogitCalibrator(Calibrator, ABC):
         if self.input == "logits":
             warn_if_probabilities(scores)
             refuse_label_column(scores, target)
-        values = as_logits(to_numpy(scores), self.input).astype(np.float64)
+        values = np.ascontiguousarray(as_logits(to_numpy(scores), self.input), np.float64)
         check_label_logits(values[np.arange(rows), target], target, kind=self.input)
         if self.two_classes_only and classes != 2:
             raise ValueError(f"{type(self).__name__} is for two classes, got {classes}")

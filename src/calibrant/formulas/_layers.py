@@ -52,10 +52,9 @@ def widest(part: Layered) -> int:
 
 def network_output(part: Layered, inputs: Array, ops: Ops, linear: bool = False) -> Array:
     """Inputs (.., inputs) through the layers, with a ReLU between them unless ``linear``."""
-    values, last = inputs, len(part.kernels) - 1
+    values = inputs
     for index, (kernel, bias) in enumerate(zip(part.kernels, part.biases, strict=True)):
-        values = ops.matmul(values, ops.constant(kernel, inputs))
-        values = values + ops.constant(bias, inputs)
-        if index < last and not linear:
+        if index > 0 and not linear:
             values = ops.maximum(values, 0.0)
+        values = ops.affine(values, ops.constant(kernel, inputs), ops.constant(bias, inputs))
     return values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from calibrant._ops import Ops
 from calibrant._parts import Part, checked_count, checked_positive
@@ -26,8 +26,7 @@ class RowSource(Protocol):
         """The entropy of softmax(z) over the largest possible one, (.., 1)."""
 
 
-@dataclass(frozen=True)
-class LogitRows:
+class LogitRows(NamedTuple):
     """Rows that are logits."""
 
     logits: Array

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from calibrant._parts import (
     checked_positive,
     require,
 )
-from calibrant._rows import log_softmax, softmax, uniform
+from calibrant._rows import log_softmax, uniform
 from calibrant._types import Array, Floats
 from calibrant.formulas._base import Formula, TemperatureFormula
 from calibrant.formulas._layers import checked_layers, network_output, widest
@@ -238,7 +239,7 @@ class NetworkTemperature(TemperatureFormula):
     def fewest_classes(self) -> int:
         return self.reading.fewest_classes
 
-    @property
+    @cached_property
     def widest(self) -> int:
         return widest(self)
 
@@ -310,8 +311,9 @@ class Mixture(Formula):
 
     def probabilities(self, logits: Array, ops: Ops) -> Array:
         scaled, plain, even = self._weights(logits, ops)
-        temperature = ops.constant(self.temperature, logits)
-        parts = scaled * softmax(logits, temperature, ops) + plain * softmax(logits, 1.0, ops)
+        gaps, temperature = ops.gaps(logits), ops.constant(self.temperature, logits)
+        warm, cold = ops.exp(ops.divide(gaps, temperature)), ops.exp(gaps)
+        parts = warm * (scaled / ops.sum(warm)) + cold * (plain / ops.sum(cold))
         return parts + even * uniform(logits, ops)
 
     def log_probabilities(self, logits: Array, ops: Ops) -> Array:

@@ -103,6 +103,9 @@ class GraphOps:
     def matmul(self, x: Tensor, kernel: Tensor) -> Tensor:
         return x @ kernel
 
+    def affine(self, x: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
+        return x @ kernel + bias
+
     def constant(self, values: Any, like: Tensor) -> Tensor | float:
         if isinstance(values, int | float):
             return float(values)

@@ -122,6 +122,9 @@ class TorchOps:
     def matmul(self, x: Tensor, kernel: Tensor) -> Tensor:
         return x @ kernel
 
+    def affine(self, x: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
+        return x @ kernel + bias
+
     def constant(self, values: Any, like: Tensor) -> Tensor:
         buffer = self.fitted(values.name)
         return buffer if buffer.dtype == torch.bool else buffer.to(like.dtype)
