@@ -56,12 +56,12 @@ class CpuFlags:
     """As ``Flags``, without a device to wait for."""
 
     def __init__(self) -> None:
-        self._value = torch.zeros(2, dtype=torch.int32)
+        self._value = torch.zeros(4, dtype=torch.int32)
         self.place = self._value.data_ptr()
 
     def read(self) -> tuple[bool, bool]:
-        first, second = self._value.tolist()
-        return bool(first), bool(second)
+        first, *others = self._value.tolist()
+        return bool(first), all(others)
 
 
 @cache

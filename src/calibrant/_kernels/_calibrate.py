@@ -85,7 +85,7 @@ class _Out(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_void_p)
         for name in ("values", "confidence", "label", "temperature", "noticed")
-    ]
+    ] + [("rows", ctypes.c_longlong)]
 
 
 class _Fitted(ctypes.Structure):
@@ -105,7 +105,7 @@ class Answer(NamedTuple):
     """What a kernel has computed, and noticed on the way."""
 
     results: tuple[Tensor, ...]
-    may_be_probabilities: bool  # whether the first row's largest value could be one
+    may_be_probabilities: bool  # whether the largest values of three rows could be some
 
 
 def calibrate(
@@ -128,7 +128,7 @@ def calibrate(
         function.launch(
             -(-rows // rows_per_block),
             ctypes.c_void_p(logits.data_ptr()),
-            _out(results, flags),
+            _out(results, flags, rows),
             ctypes.c_longlong(rows),
             numbers.places,
         )
@@ -158,9 +158,9 @@ def _room_for(logits: Tensor, output: Output) -> tuple[Tensor, ...]:
     return tuple(logits.new_empty(logits.shape[0], dtype=kind) for kind in kinds)
 
 
-def _out(results: tuple[Tensor, ...], flags: Flags | None) -> _Out:
-    last = None if flags is None else flags.place
+def _out(results: tuple[Tensor, ...], flags: Flags | None, rows: int) -> _Out:
+    last = (None if flags is None else flags.place, rows)
     if len(results) == 1:
-        return _Out(results[0].data_ptr(), None, None, None, last)
+        return _Out(results[0].data_ptr(), None, None, None, *last)
     label, probability, temperature = (one.data_ptr() for one in results)
-    return _Out(None, probability, label, temperature, last)
+    return _Out(None, probability, label, temperature, *last)

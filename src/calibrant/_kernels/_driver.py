@@ -51,22 +51,22 @@ class Kernel:
 
 
 class Flags:
-    """Two numbers in main memory that a kernel can set, for one launch at a time in each thread."""
+    """Numbers in main memory that a kernel can set, for one launch at a time in each thread."""
 
     _of_thread = threading.local()
 
     def __init__(self) -> None:
         if not hasattr(self._of_thread, "value"):
-            tensor = torch.zeros(2, dtype=torch.int32, pin_memory=True)
+            tensor = torch.zeros(4, dtype=torch.int32, pin_memory=True)
             self._of_thread.place, self._of_thread.value = tensor.data_ptr(), tensor.numpy()
         self.place: int = self._of_thread.place  # its address, for the device too
         self._of_thread.value[:] = 0
 
     def read(self) -> tuple[bool, bool]:
-        """Which of them a kernel has set: waits for the current stream."""
+        """Whether a kernel has set the first, and all others: waits for the current stream."""
         _check(_driver().cuStreamSynchronize(_stream()))
-        first, second = self._of_thread.value.tolist()
-        return bool(first), bool(second)
+        first, *others = self._of_thread.value.tolist()
+        return bool(first), all(others)
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:

@@ -327,12 +327,17 @@ struct Out {
   int64* label;
   float* temperature;
   int* noticed;              // what the host should know, see below; null: nothing
+  int64 rows;
 };
 
 DEVICE void write_row(const Out& out, int64 row, Row about, const Sums& sums, const Shares& shares) {
   if (out.noticed) {
     if (!(sums.scaled >= 0.5f && sums.scaled < infinity())) out.noticed[0] = 1;  // not valid
-    if (row == 0 && about.peak >= 0.0f && about.peak < 1.01f) out.noticed[1] = 1;  // may be probabilities
+    if (about.peak >= 0.0f && about.peak < 1.01f) {  // three such rows may be probabilities
+      if (row == 0) out.noticed[1] = 1;
+      if (row == out.rows / 2) out.noticed[2] = 1;
+      if (row == out.rows - 1) out.noticed[3] = 1;
+    }
   }
   if (OUTPUT == 2) {
     out.confidence[row] = shares.scaled + shares.plain + shares.even;
