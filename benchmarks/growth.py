@@ -14,6 +14,7 @@ import argparse
 import math
 import time
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,22 +52,16 @@ def seconds(model: Any, logits: np.ndarray, labels: np.ndarray) -> float:
 def line(name: str, rows: list[int]) -> bool:
     """One method; whether its last step grows by more than N log N does."""
     classes = 2 if REGISTRY[name].two_classes_only else 10
-    model, times = calibrator(name), []
+    model = calibrator(name)
     model.fit(*data(500, classes))  # what a first fit imports is not its time
-    for count in rows:
-        times.append(seconds(model, *data(count, classes)))
+    times = [seconds(model, *data(count, classes)) for count in rows]
     text = " ".join(f"{value:>10.3f}" for value in times)
-    growth = [
-        (later / count) / (earlier / before)
-        for before, count, earlier, later in zip(rows, rows[1:], times, times[1:], strict=False)
-    ]
-    allowed = [
-        math.log(count) / math.log(before) for before, count in zip(rows, rows[1:], strict=False)
-    ]
+    steps = list(pairwise(zip(rows, times, strict=True)))
+    growth = [(later / count) / (earlier / few) for (few, earlier), (count, later) in steps]
     worse = any(
-        got > ALLOWANCE * limit
-        for got, limit, before in zip(growth, allowed, rows, strict=False)
-        if before >= CACHED
+        got > ALLOWANCE * math.log(count) / math.log(few)
+        for got, ((few, _), (count, _)) in zip(growth, steps, strict=True)
+        if few >= CACHED
     )
     ratios = " ".join(f"{value:>6.2f}" for value in growth)
     print(f"{name:<14} {text}   {ratios}{'  worse' if worse else ''}", flush=True)

@@ -175,7 +175,7 @@ def _damped_step(
     hessian: NDArray[np.float64],
     damping: float,
 ) -> tuple[NDArray[np.float64], Any, float] | None:
-    """The next point, what is there, and the damping; None where even the shortest step does not help."""
+    """The next point, what is there, and the damping; None where no step, however short, helps."""
     diagonal = np.diag(hessian)
     scale = np.maximum(diagonal, 1e-6 * max(float(diagonal.max()), 1e-12))
     for _ in range(12):

@@ -14,9 +14,12 @@ from sklearn.base import clone
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.exceptions import NotFittedError
 from sklearn.isotonic import IsotonicRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
 
 import calibrant
-from calibrant.calibrators import ALIASES, REGISTRY, register
+from calibrant.calibrators import ALIASES, REGISTRY, LogitCalibrator, register
 
 METHODS = sorted(REGISTRY)
 TWO_CLASS_METHODS = [name for name in METHODS if REGISTRY[name].two_classes_only]
@@ -243,3 +246,51 @@ def test_isotonic_and_sigmoid_are_those_of_scikit_learn():
     sigmoid = _SigmoidCalibration().fit(score, labels).predict(score)
     ours = calibrant.calibrator("sigmoid").fit(score, labels).predict_proba(score)[:, 1]
     np.testing.assert_allclose(ours, sigmoid, atol=1e-5)
+
+
+# --- as scikit-learn sees them ----------------------------------------------------------------
+
+
+class Nested(LogitCalibrator):
+    """A calibrator with a calibrator as a parameter."""
+
+    def __init__(self, inner=None, strength=1.0, input="logits"):
+        self.inner = inner
+        self.strength = strength
+        self.input = input
+
+    def _check_parameters(self):
+        pass
+
+    def _will_keep_arg_max(self):
+        return True
+
+    def _fit_logits(self, data):
+        return self.inner._fit_logits(data)
+
+
+def test_parameters_of_parameters():
+    model = Nested(calibrant.SVS())
+    assert model.get_params(deep=False).keys() == {"inner", "strength", "input"}
+    assert model.get_params()["inner__max_iter"] == 500
+    assert model.set_params(inner__max_iter=7, strength=2.0).inner.max_iter == 7
+    assert repr(model) == "Nested(inner=StructuredVectorScaling(max_iter=7), strength=2.0)"
+    again = clone(model)
+    assert again.inner is not model.inner
+    assert again.get_params()["inner__max_iter"] == 7
+    with pytest.raises(ValueError, match="Invalid parameter 'width' for estimator Nested"):
+        model.set_params(width=1)
+
+
+def test_tags_pipelines_and_what_is_not_offered():
+    logits, labels = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3
+    assert get_tags(calibrant.TS()).requires_fit
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", calibrant.CalibrationWarning)
+        pipe = make_pipeline(FunctionTransformer(), calibrant.TS()).fit(logits, labels)
+    np.testing.assert_array_equal(pipe.predict_proba(logits), pipe[-1].predict_proba(logits))
+    assert hasattr(calibrant.TS(), "temperature")
+    assert not hasattr(calibrant.IRM(), "temperature")
+    with pytest.raises(AttributeError, match="this 'MultiClassIsotonic' has no attribute"):
+        calibrant.IRM().temperature(logits)
+    assert "temperature of each row" in calibrant.TS.temperature.__doc__

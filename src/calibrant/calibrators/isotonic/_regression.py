@@ -53,7 +53,8 @@ def isotonic_blocks(
     hits, hit_mass = _sorted(hit_score, hit_weight)
     points = np.flatnonzero(np.diff(ordered, prepend=-np.inf) >= MERGE)
     hit_point = np.searchsorted(points, np.searchsorted(ordered, hits), side="right") - 1
-    starts = np.unique(np.append(0, hit_point))  # the points where a block may begin
+    starts = np.append(0, hit_point)  # the points where a block may begin: in order, each once
+    starts = starts[np.diff(starts, prepend=-1) > 0]
     total = _sums(mass, points[starts], len(ordered))
     hit_total = np.bincount(np.searchsorted(starts, hit_point), hit_mass, len(starts))
     pooled = isotonic_regression(hit_total / total, weights=total)
