@@ -220,6 +220,9 @@ def report(rows: Sequence[Row], console: Console) -> None:
             chosen = [r for r in rows if r.group == group and r.fraction == fraction]
             title = f"MEAN of {group}: {fraction:.0%} of the fitting half ({chosen[0].rows} rows)"
             show(title, chosen, console)
+    for fraction in sorted({row.fraction for row in rows}):
+        chosen = [r for r in rows if r.fraction == fraction]
+        show(f"MEAN of all files: {fraction:.0%} of the fitting half", chosen, console)
 
 
 def main() -> None:

@@ -4,8 +4,9 @@
 
 Section "power": how often each test rejects at the 1% and the 5% level. The first rows are
 calibrated models, where the share should be the level; the others have a known fault.
-Section "coverage": how many 95% intervals of calibration errors hold the true error. Section
-"paired": how often two calibrated models are told apart at the 5% level.
+Section "parts": what scores are made of, of calibrated models and others. Section "coverage": how
+many 95% intervals of calibration errors hold the true error. Section "paired": how often two
+calibrated models are told apart at the 5% level.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rich.progress import track
 from rich.table import Table
 from scipy.special import softmax
 
-from calibrant import metrics
+from calibrant import decompose, metrics
 from intervals import coverage, paired
 
 DRAWS = 199
@@ -161,10 +162,51 @@ def power(console: Console, simulations: int, quick: bool, jobs: int) -> None:
     console.print(table)
 
 
+# --- parts of scores --------------------------------------------------------------------------
+
+
+def _parts(task: tuple[int, float, int]) -> list[float]:
+    """The calibration parts of one drawn set, times 100."""
+    classes, temperature, seed = task
+    rng = np.random.default_rng([seed, classes])
+    logits = SHARPNESS[classes] * rng.normal(size=(1000, classes))
+    labels = (logits / temperature + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    probs = softmax(logits, axis=1)
+    ours = metrics.brier_decomposition(probs, labels)
+    left_out = decompose(logits, labels, method="ts")
+    chance = softmax(logits / temperature, axis=1)
+    true_brier = np.square(probs - chance).sum(axis=1).mean()
+    true_nll = (chance * np.log(chance / probs)).sum(axis=1).mean()
+    found = (true_brier, ours.calibration + ours.noise, ours.calibration)
+    both = (left_out.brier.calibration, true_nll, left_out.nll.calibration)
+    return [100.0 * value for value in (*found, *both)]
+
+
+def parts(console: Console, simulations: int, quick: bool, jobs: int) -> None:
+    """Print the calibration parts of models with 1,000 rows, mean and deviation."""
+    cases = [(c, t) for c in (2, 10, 100) for t in (1.0, 1.5)]
+    number = max(2, simulations // (10 if quick else 2))
+    tasks = [(*case, seed) for case in cases for seed in range(number)]
+    with ProcessPoolExecutor(jobs) as pool:
+        done = pool.map(_parts, tasks)
+        found = list(track(done, "splitting", len(tasks), console=Console(stderr=True)))
+    table = Table(title=f"calibration parts times 100, 1,000 rows, {number} sets")
+    brier = ("true", "in the rows", "brier_decomposition", "decompose")
+    headings = [f"Brier: {name}" for name in brier] + ["NLL: true", "NLL: decompose"]
+    for heading in ("classes", "temperature", *headings):
+        table.add_column(heading, justify="right")
+    for case in cases:
+        own = np.array([f for f, (*of, _) in zip(found, tasks, strict=True) if tuple(of) == case])
+        cells = [f"{m:.2f} ± {s:.2f}" for m, s in zip(own.mean(0), own.std(0), strict=True)]
+        table.add_row(str(case[0]), str(case[1]), *cells)
+    console.print(table)
+
+
 # --- all sections -----------------------------------------------------------------------------
 
 SECTIONS: dict[str, Callable[[Console, int, bool, int], None]] = {
     "power": power,
+    "parts": parts,
     "coverage": coverage,
     "paired": paired,
 }

@@ -10,6 +10,7 @@ import pytest
 from calibrant._partition import (
     B_MAX,
     B_MIN,
+    FEW_CLASSES,
     GRID,
     GapRows,
     NodeRows,
@@ -248,4 +249,6 @@ def test_a_pair_is_psi_at_b_and_at_twice_b(logits, summary):
     pair = rows.psi_pair(b, index)
     one, two = rows.psi(b, index), rows.psi(2.0 * b, index)
     for got, expected in zip(pair, (one.value, one.slope, two.value, two.slope), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
+        # of many gaps in float32: the error of an exponent is that of b d
+        tolerance = 1e-6 if isinstance(rows, GapRows) and len(rows.gaps) > FEW_CLASSES else 1e-9
+        np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)

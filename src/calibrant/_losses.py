@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._types import Floats
 from calibrant._weights import copies, effective_rows, shares
 from calibrant.profile import TemperatureProfile
 
@@ -20,6 +21,8 @@ LOSSES: dict[str, tuple[float, float]] = {
     "nll": (0.0, 1.0),
     "mixed": (1.0, 0.2),
 }
+
+CHUNK = 8192  # rows at once: what is computed of them stays in the cache
 
 
 class RowLoss(NamedTuple):
@@ -31,30 +34,38 @@ class RowLoss(NamedTuple):
 
 
 class ProfileLoss:
-    """A named loss of the rows of a profile."""
+    """A named loss of the rows of a profile, with their weights or others."""
 
-    def __init__(self, profile: TemperatureProfile, name: str) -> None:
+    def __init__(
+        self, profile: TemperatureProfile, name: str, weight: Floats | None = None
+    ) -> None:
         if name not in LOSSES:
             raise ValueError(f"loss must be one of {sorted(LOSSES)}, got {name!r}")
         self.profile = profile
         self.brier_share, self.nll_share = LOSSES[name]
         self.label_gap = np.asarray(profile.label_gap, np.float64)
         self.all_rows = np.arange(len(profile))
-        self.shares = shares(profile.weight)
+        self.weight = profile.weight if weight is None else weight
+        self.shares = shares(self.weight)
         #: The share of one copy of each row, where whole weights count copies.
-        self.copy_share: NDArray[np.float64] = self.shares / copies(profile.weight)
-        self.effective_rows = effective_rows(profile.weight)
+        self.copy_share: NDArray[np.float64] = self.shares / copies(self.weight)
+        self.effective_rows = effective_rows(self.weight)
 
     def rows(self, log_b: NDArray[np.float64], index: NDArray[np.intp] | None = None) -> RowLoss:
         """The loss at one inverse temperature per row, for all rows or those in ``index``."""
         index = self.all_rows if index is None else index
+        if len(index) <= CHUNK:
+            return self._few_rows(log_b, index)
+        parts = [self._few_rows(log_b[chunk], index[chunk]) for chunk in chunks(len(index))]
+        return RowLoss(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def _few_rows(self, log_b: NDArray[np.float64], index: NDArray[np.intp]) -> RowLoss:
         b = np.exp(log_b)
         reach = b * self.label_gap[index]  # log p_y = reach - psi; d reach / d log b = reach
         if not self.brier_share:
             return RowLoss(*(self.nll_share * (p - reach) for p in self.profile.psi(b, index)))
-        both = self.profile.psi(np.concatenate([b, 2.0 * b]), np.concatenate([index, index]))
-        psi = [part[: len(b)] for part in both]
-        log_squares = [part[len(b) :] - 2.0 * one for part, one in zip(both, psi, strict=True)]
+        psi, at_double = self.profile._psi_both(b, index)
+        log_squares = [two - 2.0 * one for two, one in zip(at_double, psi, strict=True)]
         log_true = [reach - one for one in psi]
         squares, true = _exp(*log_squares), _exp(*log_true)
         parts = (
@@ -78,11 +89,26 @@ class ProfileLoss:
 
     def mean(self, log_b: float | NDArray[np.float64]) -> float:
         """The weighted mean at one inverse temperature, or one per row."""
-        return float(self.shares @ self.rows(np.broadcast_to(log_b, self.all_rows.shape)).value)
+        return self.means(log_b)[0]
 
     def mean_slope(self, log_b: float) -> float:
         """The derivative of ``mean`` for one inverse temperature."""
-        return float(self.shares @ self.rows(np.full(len(self.all_rows), log_b)).slope)
+        return self.means(log_b)[1]
+
+    def means(self, log_b: float | NDArray[np.float64]) -> tuple[float, float, float]:
+        """The weighted means of the loss and of its derivatives."""
+        log_b = np.broadcast_to(log_b, self.all_rows.shape)
+        total = np.zeros(3)
+        for chunk in chunks(len(log_b)):
+            rows = self._few_rows(log_b[chunk], self.all_rows[chunk])
+            total += [self.shares[chunk] @ part for part in rows]
+        value, slope, curvature = total.tolist()
+        return value, slope, curvature
+
+
+def chunks(rows: int) -> list[slice]:
+    """All rows, some at a time."""
+    return [slice(first, min(first + CHUNK, rows)) for first in range(0, rows, CHUNK)]
 
 
 def _exp(

@@ -77,6 +77,21 @@ def best_of_scan(
     return ScalarResult(float(grid[best]), True, "the loss is flat around its minimum")
 
 
+def newton_root(derivatives: Callable[[float], tuple[float, float]], start: float) -> float | None:
+    """The minimiser near ``start`` from slope and curvature; None where Newton steps go astray."""
+    x, widest = start, 0.5
+    for _ in range(10):
+        slope, curvature = derivatives(x)
+        if not abs(slope) < widest * curvature:
+            return None
+        step = slope / curvature
+        x -= step
+        if abs(step) < 1e-6:  # what is left is of the order of its square
+            return x
+        widest = abs(step)
+    return None
+
+
 def simplex_quadratic(
     matrix: NDArray[np.float64], vector: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -123,26 +138,28 @@ class Minimum:
     last_gain: float = 0.0  # by which share of the value the last step lowered it
 
 
-def damped_newton(
-    value: Callable[[NDArray[np.float64]], float],
-    model: Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]],
-    start: NDArray[np.float64],
-    *,
-    max_iter: int,
-    tolerance: float,
-) -> Minimum:
-    """Levenberg-Marquardt: ``model`` gives the gradient and a positive semi-definite Hessian.
+#: The value at a point, and how to get the gradient and a positive semi-definite Hessian there.
+Modelled = Callable[
+    [NDArray[np.float64]],
+    tuple[float, Callable[[], tuple[NDArray[np.float64], NDArray[np.float64]]]],
+]
 
-    Every accepted step lowers ``value``, so the last point is the best one. Ends when a step gains
+
+def damped_newton(
+    at: Modelled, start: NDArray[np.float64], *, max_iter: int, tolerance: float
+) -> Minimum:
+    """Levenberg-Marquardt: the Hessian is asked for only where a step has been taken.
+
+    Every accepted step lowers the value, so the last point is the best one. Ends when a step gains
     less than ``tolerance`` of the value.
     """
-    x, current, damping, gain = start, value(start), 1e-3, np.inf
+    x, damping, gain = start, 1e-3, np.inf
+    current, model = at(x)
     for iteration in range(max_iter):
-        gradient, hessian = model(x)
-        step = _damped_step(value, x, current, gradient, hessian, damping)
+        step = _damped_step(at, x, current, *model(), damping)
         if step is None:
             return Minimum(x, current, iteration, True, "no step lowers the loss any more")
-        x, lower, damping = step
+        x, (lower, model), damping = step
         gain, current = current - lower, lower
         if gain < tolerance * max(abs(current), 1e-12):
             return Minimum(x, current, iteration + 1, True, "converged")
@@ -151,21 +168,21 @@ def damped_newton(
 
 
 def _damped_step(
-    value: Callable[[NDArray[np.float64]], float],
+    at: Modelled,
     x: NDArray[np.float64],
     current: float,
     gradient: NDArray[np.float64],
     hessian: NDArray[np.float64],
     damping: float,
-) -> tuple[NDArray[np.float64], float, float] | None:
-    """The next point, its value and damping; None where even the shortest step does not help."""
+) -> tuple[NDArray[np.float64], Any, float] | None:
+    """The next point, what is there, and the damping; None where even the shortest step does not help."""
     diagonal = np.diag(hessian)
     scale = np.maximum(diagonal, 1e-6 * max(float(diagonal.max()), 1e-12))
     for _ in range(12):
         candidate = x - np.linalg.solve(hessian + np.diag(damping * scale), gradient)
-        lower = value(candidate)
-        if lower < current:
-            return candidate, lower, max(damping / 3.0, 1e-9)
+        there = at(candidate)
+        if there[0] < current:
+            return candidate, there, max(damping / 3.0, 1e-9)
         damping *= 4.0
     return None
 

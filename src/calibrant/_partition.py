@@ -37,6 +37,7 @@ OCTAVES = 11
 NODES = NODES_PER_OCTAVE * OCTAVES + 1
 B_MAX = 40.0  # the Brier score at T = 0.05 needs psi(2 b) there
 B_MIN = B_MAX / 2.0**OCTAVES  # T = 51.2
+FEW_CLASSES = 16  # up to here sums over the classes of each row are the slower way round
 STEP = float(np.log(2.0)) / NODES_PER_OCTAVE
 GRID: NDArray[np.float64] = B_MIN * np.exp2(np.arange(NODES) / NODES_PER_OCTAVE)
 
@@ -47,6 +48,8 @@ _OCTAVE_BLOCKS = OCTAVES + 1  # the last one for its first node alone
 _DEEPEST_EXPONENT = -43.5
 # exp(B_MIN d) is 0 in float32 below this gap, which also keeps d^2 from overflowing.
 NEGLIGIBLE_GAP = -6000.0
+# The same for rows of gaps: with the largest b of all, 1e12, its product is finite.
+_DEEPEST_ROW_GAP = np.float32(-1e25)
 # Stands for -inf where 0 * inf must not arise: its exp is 0, and its square does not overflow.
 _MASKED = -1e140
 
@@ -137,6 +140,8 @@ def _hermite_matrix() -> NDArray[np.float64]:
     return np.asarray(np.linalg.inv(conditions) * unit).T.copy()
 
 
+# Where the numbers of two neighbouring nodes lie, and those of the two an octave above.
+_OCTAVE = np.add.outer([0, 3 * NODES_PER_OCTAVE], np.arange(6)).ravel()
 _HERMITE = _hermite_matrix()
 _HERMITE_SLOPE = _HERMITE[:, 1:] * np.arange(1.0, 6.0) / STEP
 
@@ -155,7 +160,19 @@ class GapRows:
 
     def psi(self, b: Floats, index: Index) -> Psi:
         """psi of the rows in ``index`` at one ``b`` each."""
+        return self._psi(*self._weights(b, index))
+
+    def psi_both(self, b: Floats, index: Index) -> tuple[Psi, Psi]:
+        """psi at b and at 2 b: exp(2 b d) is the square of exp(b d)."""
         exponent, weight = self._weights(b, index)
+        double = weight * weight
+        one = self._psi(exponent, weight)
+        exponent *= 2.0
+        return one, self._psi(exponent, double)
+
+    @staticmethod
+    def _psi(exponent: Floats, weight: Floats) -> Psi:
+        """psi of exponents and their exponentials, which are used up."""
         total = _sum_classes(weight)
         weight *= exponent
         mean = _sum_classes(weight) / total
@@ -165,6 +182,8 @@ class GapRows:
 
     def psi_pair(self, b: Floats, index: Index) -> PsiPair:
         """psi and its slope at b and 2 b, for hardly more than the cost of one of them."""
+        if len(self.gaps) > FEW_CLASSES:
+            return self._wide_pair(b, index)
         exponent, weight = self._weights(b, index)
         double = weight * weight
         total, double_total = _sum_classes(weight), _sum_classes(double)
@@ -176,6 +195,21 @@ class GapRows:
             np.log(double_total),
             2.0 * _sum_classes(double) / double_total,
         )
+
+    def _wide_pair(self, b: Floats, index: Index) -> PsiPair:
+        """The same in float32, the precision of the nodes of still more classes."""
+        exponent = self._by_row.take(index, axis=0)
+        exponent *= b.astype(np.float32)[:, None]
+        weight, ones = np.exp(exponent), np.ones(exponent.shape[1], np.float32)
+        total, first = (weight @ ones).astype(np.float64), np.vecdot(weight, exponent)
+        np.square(weight, out=weight)
+        double, second = (weight @ ones).astype(np.float64), np.vecdot(weight, exponent)
+        return PsiPair(np.log(total), first / total, np.log(double), 2.0 * second / double)
+
+    @cached_property
+    def _by_row(self) -> NDArray[np.float32]:
+        """The gaps row by row, from which rows are gathered faster; no product is infinite."""
+        return np.maximum(self.gaps.T, _DEEPEST_ROW_GAP, order="C")
 
     def _weights(self, b: Floats, index: Index) -> tuple[Floats, Floats]:
         """b d and exp(b d), class-major."""
@@ -210,6 +244,11 @@ class NodeRows:
                     whole[where] = values
         return result
 
+    def psi_both(self, b: Floats, index: Index) -> tuple[Psi, Psi]:
+        """psi at b and at 2 b."""
+        both = self.psi(np.concatenate([b, 2.0 * b]), np.concatenate([index, index]))
+        return Psi(*(part[: len(b)] for part in both)), Psi(*(part[len(b) :] for part in both))
+
     def psi_pair(self, b: Floats, index: Index) -> PsiPair:
         """psi and its slope at b and 2 b: the same place in two intervals, an octave apart."""
         position = (np.log(b) - np.log(B_MIN)) / STEP
@@ -218,10 +257,11 @@ class NodeRows:
         powers = np.ones((6, len(t)))
         for degree in range(1, 6):
             np.multiply(powers[degree - 1], t, out=powers[degree])
-        shares = (_HERMITE @ powers).T, (_HERMITE_SLOPE @ powers[:5]).T
-        place = index * NODES + left
-        near, far = self._pairs[place], self._pairs[place + NODES_PER_OCTAVE]
-        result = PsiPair(*(np.vecdot(nodes, of) for nodes in (near, far) for of in shares))
+        shares = _HERMITE @ powers, _HERMITE_SLOPE @ powers[:5]
+        places = _OCTAVE[:, None] + 3 * (index * NODES + left)
+        nodes = self.nodes.reshape(-1).take(places).astype(np.float64)
+        both = nodes[:6], nodes[6:]
+        result = PsiPair(*(np.einsum("ij,ij->j", part, of) for part in both for of in shares))
         outside = (t < 0.0) | (t > 1.0)
         if outside.any():
             where = np.flatnonzero(outside)

@@ -11,7 +11,6 @@ from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from calibrant import _container
 from calibrant._errors import FileError
@@ -20,6 +19,7 @@ from calibrant._fit_info import FitInfo
 from calibrant._parts import MOST_CLASSES, from_state, to_state
 from calibrant._types import InputKind
 from calibrant.calibrators import REGISTRY, Calibrator
+from calibrant.calibrators._estimator import check_is_fitted
 from calibrant.formulas import Formula
 from calibrant.metrics import CalibrationMeter
 from calibrant.profile import TemperatureProfile
@@ -172,7 +172,7 @@ def _calibrator_state(calibrator: Calibrator) -> tuple[Document, Arrays]:
             f"{name} is not registered: calibrant.calibrators.register makes a calibrator of your "
             "own known by name"
         )
-    check_is_fitted(calibrator, "formula_")
+    check_is_fitted(calibrator)
     _check_arg_max(calibrator)  # parameters may have been set since the fit
     formula, arrays = to_state(calibrator.formula_)
     document = {

@@ -545,6 +545,10 @@ class TemperatureProfile:
         b = np.broadcast_to(np.asarray(b, np.float64) * self.scale, index.shape)
         return self._block.rows.psi(b, index)
 
+    def _psi_both(self, b: Floats, index: NDArray[np.intp]) -> tuple[Psi, Psi]:
+        """What ``psi`` gives at b and at 2 b, for less."""
+        return self._block.rows.psi_both(b * self.scale, index)
+
     def psi_pair(self, b: Floats, index: NDArray[np.intp]) -> PsiPair:
         """Compute psi and its slope at b and 2 b: faster than two calls of ``psi``.
 

@@ -12,9 +12,6 @@ from typing import Any, ClassVar, Self, cast, final
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from calibrant._array_ops import FAST_NUMPY, NUMPY, numpy_flags_ignored, ops_of
 from calibrant._arrays import (
@@ -53,6 +50,7 @@ from calibrant._threads import available_cores, mapping, one_blas_thread
 from calibrant._types import Array, Floats, InputKind, Labels
 from calibrant.calibrators._best_temperature import scaled_profile
 from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_off
+from calibrant.calibrators._estimator import Estimator, check_is_fitted, offered_if
 from calibrant.formulas import (
     Confidence,
     Formula,
@@ -68,12 +66,12 @@ TileFunction = Callable[[Array, Ops], Array]
 TileFunctions = Callable[[Array, Ops], tuple[Array, ...]]
 
 
-class Calibrator(BaseEstimator, ABC):
+class Calibrator(Estimator, ABC):
     """A map from a classifier's scores to probabilities, fitted on labelled scores.
 
     A fitted calibrator is its formula: ``fit`` finds one and keeps it as ``formula_``, at its very
     end, so that a fit that fails leaves the object as it was. All else is read off the formula.
-    Calibrators are scikit-learn estimators: ``get_params``, ``set_params`` and ``clone`` work.
+    Calibrators serve as scikit-learn estimators: ``get_params``, ``set_params`` and ``clone`` work.
 
     A method derives from ``ProfileCalibrator`` or ``LogitCalibrator``, sets its parameters in
     ``__init__``, and gives a formula and a report in ``_fit_profile`` or ``_fit_logits``.
@@ -284,7 +282,7 @@ class Calibrator(BaseEstimator, ABC):
 
         return self._mapped(formula, logits, arg_max, per_row=True)
 
-    @available_if(lambda self: issubclass(self._formula_type(), TemperatureFormula))  # type: ignore[untyped-decorator]
+    @offered_if(lambda self: issubclass(self._formula_type(), TemperatureFormula))
     def temperature(self, logits: Any) -> Array:
         """Compute the temperature of each row, for methods that divide logits by one.
 
@@ -306,7 +304,7 @@ class Calibrator(BaseEstimator, ABC):
         # the last part of a confidence
         return self._map_rows(formula, logits, temperatures, "confidence", per_row=True)[-1]
 
-    @available_if(lambda self: issubclass(self._formula_type(), LogitMap))  # type: ignore[untyped-decorator]
+    @offered_if(lambda self: issubclass(self._formula_type(), LogitMap))
     def transform(self, logits: Any) -> Array:
         """Compute new logits, whose softmax is ``predict_proba``, for methods that are such a map.
 
@@ -330,8 +328,7 @@ class Calibrator(BaseEstimator, ABC):
 
     @final
     def _formula(self) -> Formula:
-        if "formula_" not in vars(self):
-            check_is_fitted(self, "formula_")  # raises
+        check_is_fitted(self)
         return self.formula_
 
     @final
@@ -469,7 +466,7 @@ def check_is_calibrator(thing: object) -> None:
     if not isinstance(thing, Calibrator):
         name = type(thing).__name__
         raise TypeError(f"a fitted calibrator of calibrant is needed, got {name}")
-    check_is_fitted(thing, "formula_")
+    check_is_fitted(thing)
 
 
 def as_logits(tile: Array, kind: InputKind, first_row: int = 0) -> Array:

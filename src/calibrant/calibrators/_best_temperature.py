@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from calibrant._losses import ProfileLoss
-from calibrant._optimize import ScalarResult, best_of_scan, falling_then_rising
+from calibrant._optimize import ScalarResult, best_of_scan, falling_then_rising, newton_root
 from calibrant._types import Floats, InputKind, Labels
-from calibrant.profile import DEFAULT_TOP_K, TemperatureProfile
+from calibrant._weights import effective_rows
+from calibrant.calibrators._direct_scaling import DirectLoss
+from calibrant.profile import DEFAULT_TOP_K, EXACT_CLASSES, TemperatureProfile
 
 TEMPERATURE_BOUNDS = (1e-2, 1e4)
 # Few rows, and hardly an error among them, would take T to the end of its range: a prior that
@@ -20,6 +22,8 @@ TEMPERATURE_BOUNDS = (1e-2, 1e4)
 PRIOR_ROWS = 10.0
 FADED = 1000.0
 USUAL = (0.1, 25.0)  # temperatures that a profile of scale 1 reads accurately, with room around
+DIRECT_ROWS = 1000  # from whose temperature on the steps on logits themselves begin
+SEARCH_ROWS = 20_000  # the search needs no more; a few Newton steps on all rows then end it
 
 
 def best_temperature(
@@ -32,20 +36,9 @@ def best_temperature(
 
     ``prior_rows`` is the weight of the prior, or "auto" for the one that fades with the rows.
     """
-    low, high = bounds
     problem = ProfileLoss(profile, loss)
     pull = _pull(prior_rows, problem.effective_rows)
-
-    def slope(log_b: float) -> float:
-        return problem.mean_slope(log_b) + pull * min(max(log_b, -1.0), 1.0)
-
-    search = (-np.log(high), -np.log(low), "inverse temperature")
-    if loss == "nll":
-        result = falling_then_rising(slope, *search, start=0.0)
-    else:
-        result = best_of_scan(
-            lambda log_b: problem.mean(log_b) + pull * _distance(log_b), slope, *search
-        )
+    result = _searched(problem, loss, pull, bounds)
     best = float(np.exp(-result.x))
     if pull > 0.0 and not problem.label_gap.any():
         return ScalarResult(best, False, _no_error(len(profile)))
@@ -58,6 +51,39 @@ def best_temperature(
         "separable or unrelated to the logits. Check that rows of labels and scores belong "
         "together, or fit on more rows",
     )
+
+
+def _searched(
+    problem: ProfileLoss, loss: str, pull: float, bounds: tuple[float, float]
+) -> ScalarResult:
+    """The best log b between the bounds, of many rows by way of some of them."""
+    low, high = -np.log(bounds[1]), -np.log(bounds[0])
+
+    def slope(log_b: float) -> float:
+        return problem.mean_slope(log_b) + pull * min(max(log_b, -1.0), 1.0)
+
+    def derivatives(log_b: float) -> tuple[float, float]:
+        _, first, second = problem.means(log_b)
+        return first + pull * min(max(log_b, -1.0), 1.0), second + pull * (abs(log_b) < 1.0)
+
+    some = _some_rows(problem.profile)
+    if len(some) < len(problem.profile):
+        near = _searched(ProfileLoss(some, loss), loss, pull, bounds)
+        best = newton_root(derivatives, near.x) if near.converged else None
+        if best is not None and low < best < high:
+            return ScalarResult(best, True, "converged")
+    search = (low, high, "inverse temperature")
+    if loss == "nll":
+        return falling_then_rising(slope, *search, start=0.0)
+    return best_of_scan(lambda log_b: problem.mean(log_b) + pull * _distance(log_b), slope, *search)
+
+
+def _some_rows(profile: TemperatureProfile) -> TemperatureProfile:
+    """Rows at equal distances, enough to search with."""
+    rows = len(profile)
+    if rows <= SEARCH_ROWS:
+        return profile
+    return profile.take(np.arange(SEARCH_ROWS) * rows // SEARCH_ROWS)
 
 
 def _pull(prior_rows: float | str, rows: float) -> float:
@@ -93,7 +119,7 @@ def scaled_profile(
         return profile._add(scores, labels, sample_weight, kind)
 
     profile = build(1.0)
-    slope = ProfileLoss(profile, "nll").mean_slope
+    slope = ProfileLoss(_some_rows(profile), "nll").mean_slope
     low, high = USUAL
     if slope(-np.log(high)) <= 0.0 <= slope(-np.log(low)):  # the best temperature is between
         return profile
@@ -115,7 +141,31 @@ def scaling_start(
     logits: Floats, labels: Labels, weight: Floats, prior_rows: float | str = 0.0
 ) -> Start:
     """Temperature scaling of labelled logits."""
+    direct = _direct_start(logits, labels, weight, prior_rows)
+    if direct is not None:
+        return direct
     return start_of_profile(scaled_profile(logits, labels, weight, "logits"), prior_rows)
+
+
+def _direct_start(
+    logits: Floats, labels: Labels, weight: Floats, prior_rows: float | str
+) -> Start | None:
+    """The same without a profile, where that is quicker; None where it is not or does not work."""
+    rows, classes = logits.shape
+    few = classes <= EXACT_CLASSES or rows <= DIRECT_ROWS
+    if few or _pull(prior_rows, effective_rows(weight)) > 0.0:
+        return None
+    some = np.arange(DIRECT_ROWS) * rows // DIRECT_ROWS
+    near = best_temperature(
+        scaled_profile(logits[some], labels[some], weight[some], "logits"), "nll"
+    )
+    problem = DirectLoss(logits, labels, weight)
+    best = problem.minimiser(-float(np.log(near.x))) if near.converged else None
+    low, high = TEMPERATURE_BOUNDS
+    if best is None or not low < np.exp(-best) < high:
+        return None
+    losses = problem.means(0.0)[0], problem.means(best)[0]
+    return Start(float(np.exp(-best)), True, "converged", *losses)
 
 
 def start_of_profile(profile: TemperatureProfile, prior_rows: float | str = 0.0) -> Start:

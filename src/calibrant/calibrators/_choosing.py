@@ -13,6 +13,7 @@ from calibrant._arrays import row_tiles
 from calibrant._types import Floats
 from calibrant._weights import copies, effective_rows, shares
 from calibrant.calibrators._base import LabelledLogits
+from calibrant.calibrators._sampling import row_keys
 from calibrant.formulas import Formula
 
 LARGE = 2_000_000  # logits from which on two folds must do
@@ -57,7 +58,7 @@ def folds_of(data: LabelledLogits) -> list[NDArray[np.intp]]:
     Where a row goes depends on what is in it, not on its place: copies of a row are left out
     together, a weight is as good as so many copies, and the order of the rows does not matter.
     """
-    keys, weight = _keys(data), data.weight
+    keys, weight = row_keys(data.logits, data.labels), data.weight
     order = np.argsort(keys, kind="stable")
     first = np.r_[True, np.diff(keys[order]) > 0]
     place = np.cumsum(first) - 1  # of the row's value among all values
@@ -68,18 +69,6 @@ def folds_of(data: LabelledLogits) -> list[NDArray[np.intp]]:
     fold = np.minimum((count * middle / of_value.sum()).astype(np.intp), count - 1)[place]
     folds = [order[fold == number] for number in range(count)]
     return [part for part in folds if 0 < len(part) < len(order)]
-
-
-def _keys(data: LabelledLogits) -> NDArray[np.uint64]:
-    """A number per row, the same for the same logits and label, and else hardly ever."""
-    rows, classes = data.logits.shape
-    factors = np.random.default_rng(0).integers(2**63, size=classes, dtype=np.uint64) * 2 + 1
-    keys = np.empty(rows, np.uint64)
-    for tile in row_tiles(data.logits):
-        bits = (data.logits[tile].astype(np.float64) + 0.0).view(np.uint64)
-        bits ^= bits >> np.uint64(32)  # numbers with few digits end in zeros
-        keys[tile] = (bits * factors).sum(axis=1, dtype=np.uint64)
-    return keys + data.labels.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 
 def left_out_nll(

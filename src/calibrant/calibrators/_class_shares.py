@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from calibrant._array_ops import NUMPY
 from calibrant._errors import warn
@@ -38,7 +38,7 @@ def warn_if_shares_are_off(
     if 0.5 * (np.abs(difference).sum() - by_chance) <= FAR:
         return
     worst = int(np.argmax(np.abs(difference) / np.maximum(spread, 1e-12)))
-    limit = norm.isf(0.5 * LEVEL / probs.shape[1])
+    limit = -ndtri(0.5 * LEVEL / probs.shape[1])
     if abs(difference[worst]) > limit * spread[worst]:
         warn(_message(worst, mean[worst], counted[worst], probs.shape[1]))
 

@@ -59,56 +59,54 @@ def kernel_mask(sizes: Sequence[tuple[int, int]], layers: int | None = None) -> 
 @blas_flags_ignored
 def forward(weights: Weights, inputs: Floats, linear: bool = False) -> Floats:
     """The network's output (rows,)."""
-    hidden = inputs
-    for kernel, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-        hidden = hidden @ kernel + bias
-        if not linear:
-            hidden = hidden * (hidden > 0.0)
-    return np.asarray((hidden @ weights[-2] + weights[-1])[:, 0])
+    return forward_all(weights, inputs, linear)[0]
 
 
 @blas_flags_ignored
 def forward_all(weights: Weights, inputs: Floats, linear: bool = False) -> tuple[Floats, Weights]:
-    """The output, and every layer's input on the way, for the derivatives."""
-    layers = [inputs]
+    """The output, and every layer's input on the way, (width, rows), for the derivatives.
+
+    Layers are few numbers wide and many rows long: this way round all loops are long ones.
+    """
+    layers = [inputs.T]
     for kernel, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-        hidden = layers[-1] @ kernel
-        hidden += bias
+        hidden = kernel.T @ layers[-1]
+        hidden += bias[:, None]
         if not linear:
             np.maximum(hidden, 0.0, out=hidden)
         layers.append(hidden)
-    return (layers[-1] @ weights[-2] + weights[-1])[:, 0], layers
+    return weights[-2][:, 0] @ layers[-1] + weights[-1], layers
 
 
 @blas_flags_ignored
 def gradient(weights: Weights, layers: Weights, signal: Floats, linear: bool = False) -> Floats:
     """d (sum_i signal_i output_i) / d parameters, flat."""
-    back, ones = signal[:, None], np.ones(len(signal))  # BLAS sums faster than NumPy here
+    back, ones = signal[None, :], np.ones(len(signal))  # BLAS sums faster than NumPy here
     parts: list[Floats] = []
     for index in range(len(layers) - 1, -1, -1):
-        parts += [ones @ back, (layers[index].T @ back).ravel()]
+        parts += [back @ ones, (layers[index] @ back.T).ravel()]
         if index:
-            back = back @ weights[2 * index].T
+            back = weights[2 * index] @ back
             if not linear:
                 back *= layers[index] > 0.0
     return np.concatenate(parts[::-1])
 
 
 def jacobian(weights: Weights, layers: Weights, linear: bool = False) -> NDArray[np.float32]:
-    """d output_i / d parameters: (rows, parameters), in single precision for the sake of speed."""
-    rows = len(layers[0])
-    result = np.empty((rows, sum(part.size for part in weights)), np.float32)
-    back, stop = np.ones((rows, 1), np.float32), result.shape[1]
+    """d output_i / d parameters: (parameters, rows), in single precision for the sake of speed."""
+    rows = layers[0].shape[1]
+    result = np.empty((sum(part.size for part in weights), rows), np.float32)
+    back, stop = np.ones((1, rows), np.float32), len(result)
     for index in range(len(layers) - 1, -1, -1):
-        width = back.shape[1]
-        result[:, stop - width : stop] = back
+        width = len(back)
+        result[stop - width : stop] = back
         stop -= width
-        kernel = result[:, stop - weights[2 * index].size : stop].reshape(rows, -1, width)
-        layer = layers[index].astype(np.float32)
-        np.multiply(layer[:, :, None], back[:, None, :], out=kernel)
+        kernel = result[stop - weights[2 * index].size : stop].reshape(-1, width, rows)
+        layer = np.ascontiguousarray(layers[index], np.float32)
+        np.multiply(layer[:, None, :], back[None, :, :], out=kernel)
         stop -= weights[2 * index].size
         if index:
-            back = back @ weights[2 * index].T.astype(np.float32)
+            back = weights[2 * index].astype(np.float32) @ back
             if not linear:
                 back *= layer > 0.0
     return result

@@ -28,6 +28,7 @@ from calibrant.calibrators._choosing import (
     row_nll,
     simplest_of_the_best,
 )
+from calibrant.calibrators._sampling import sample_of_logits, sampled
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.calibrators.binary import BetaCalibration, PlattScaling
 from calibrant.calibrators.joint.structured import StructuredPTS
@@ -51,7 +52,7 @@ FEWEST_ROWS, NETWORK_ROWS, CURVE_ROWS, FREE_ROWS = 10, 100, 300, 1000
 @dataclass(frozen=True)
 class _Candidate:
     name: str
-    left_out: Floats  # the NLL of each row had it not been fitted on
+    left_out: Floats  # the NLL of each row of the sample had it not been fitted on
     fit: Callable[[], Fitted]
 
 
@@ -158,28 +159,30 @@ class AutoCalibrator(LogitCalibrator):
             )
 
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
-        candidates = [*self._simple(data), *self._joint(data)]
+        few = sampled(data, sample_of_logits(data))
+        candidates = [*self._simple(data, few), *self._joint(data)]
         chosen, path = simplest_of_the_best(
             [candidate.name for candidate in candidates],
             [candidate.left_out for candidate in candidates],
-            data.weight,
-            PATIENCE * (1.0 + IMPATIENT_ROWS / effective_rows(data.weight)),
+            few.weight,
+            PATIENCE * (1.0 + IMPATIENT_ROWS / effective_rows(few.weight)),
         )
         formula, info = candidates[chosen].fit()
         best = min(path, key=lambda tried: tried["left_out_loss"])["candidate"]
         return formula, _told(info, candidates[chosen].name, best, path)
 
-    def _simple(self, data: LabelledLogits) -> Iterator[_Candidate]:
-        """The methods that are fitted in no time, judged by folds."""
-        folds, rows = folds_of(data), _Rows(data)
-        for name, model in _simple_methods(data):
+    def _simple(self, data: LabelledLogits, few: LabelledLogits) -> Iterator[_Candidate]:
+        """The methods that are fitted in no time, judged by folds of a sample."""
+        folds, rows = folds_of(few), _Rows(few)
+        for name, model in _simple_methods(few):
             if self.preserve_accuracy and not model.accuracy_preserving:
                 continue
             if isinstance(model, Uncalibrated):
-                left_out = row_nll(None, data)
+                left_out = row_nll(None, few)
             else:
-                left_out = left_out_nll(partial(rows.formula, model), data, folds)
-            yield _Candidate(name, left_out, partial(rows.fit, model))
+                left_out = left_out_nll(partial(rows.formula, model), few, folds)
+            every = rows if few is data else _Rows(data)
+            yield _Candidate(name, left_out, partial(every.fit, model))
 
     def _joint(self, data: LabelledLogits) -> Iterator[_Candidate]:
         """The joint methods, which know their own left-out losses."""

@@ -66,11 +66,7 @@ def test_left_out_losses_agree_with_refits():
 
     def solved(loss: _smooth._CurveLoss, strength: np.ndarray) -> np.ndarray:
         return _smooth.damped_newton(
-            lambda x: loss.value(x, strength),
-            lambda x: loss.model(x, strength),
-            np.full(knots, -1.0),
-            max_iter=100,
-            tolerance=1e-12,
+            lambda x: loss.at(x, strength), np.full(knots, -1.0), max_iter=100, tolerance=1e-12
         ).x
 
     told = problem._left_out(solved(problem, pull), pull, weight / 60.0)

@@ -280,7 +280,7 @@ def test_derivatives_of_the_network(hidden, linear):
 
     numeric = np.stack([(moved(s) - moved(-s)) / 2e-6 for s in 1e-6 * np.eye(len(flat))], axis=1)
     jacobian = network.jacobian(weights, layers, linear)
-    np.testing.assert_allclose(jacobian, numeric, rtol=1e-5, atol=1e-6)  # may be float32
+    np.testing.assert_allclose(jacobian.T, numeric, rtol=1e-5, atol=1e-6)  # may be float32
     np.testing.assert_allclose(
         network.gradient(weights, layers, signal, linear), signal @ numeric, rtol=1e-6, atol=1e-7
     )

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._array_ops import NUMPY
+from calibrant._arrays import row_tiles
 from calibrant._fit_info import FitInfo
 from calibrant._progress import reporter
+from calibrant._threads import available_cores, mapping
 from calibrant._types import Floats, Progress
 from calibrant._weights import effective_rows, shares
 from calibrant.calibrators._base import Fitted, LabelledLogits
@@ -26,6 +28,7 @@ from calibrant.formulas.affine import AffineMap, Features, affine_inputs
 
 Strength = float | str  # a penalty, or "auto"
 
+TILE = 1 << 18  # elements that are read at once
 LARGEST = 1e15  # larger scores count as this: sums of their products stay finite in float32
 SLOPE_PULL = 2.0  # default penalties, times C / n: on slopes, times the mean square feature ...
 INTERCEPT_PULL = 3.0  # ... and on intercepts
@@ -49,18 +52,30 @@ def fit_affine_map(
     max_iter: int,
     title: str,
     progress: Progress,
-    start: Start | None = None,
 ) -> Fitted:
     """Temperature scaling, and from there the slopes and intercepts of least penalised NLL."""
-    if start is None:
-        start = scaling_start(data.logits, data.labels, data.weight)
+    start = scaling_start(data.logits, data.labels, data.weight)
+    formula, info, _ = fit_from_start(
+        data, method, start, max_iter=max_iter, title=title, progress=progress
+    )
+    return formula, info
+
+
+def fit_from_start(
+    data: LabelledLogits,
+    method: AffineMethod,
+    start: Start,
+    *,
+    max_iter: int,
+    title: str,
+    progress: Progress,
+    first: Floats | None = None,
+) -> tuple[AffineMap, FitInfo, Floats]:
+    """The same from a given start; ``first`` is another fit's flat solution, the last one given."""
     rows = effective_rows(data.weight)
     read, unit = method.features(start, rows), method.unit(start)
     masked = np.isneginf(data.logits)
-    logits = data.logits
-    if working_precision(logits.size) is not np.float64:
-        logits = np.clip(logits, -LARGEST, LARGEST).astype(working_precision(logits.size))
-    features = unit * affine_inputs(read, logits, masked, LARGEST, NUMPY)
+    features = _features(read, unit, data.logits, masked)
     with reporter(f"fitting {title}", progress) as report:
         fit = fit_affine(
             features,
@@ -72,9 +87,27 @@ def fit_affine_map(
             centred=method.centred,
             max_iter=max_iter,
             report=report,
+            first=first,
         )
     formula = AffineMap(read, unit * _plus_one(fit.change), fit.intercept, LARGEST)
-    return formula, _info(start, fit, method)
+    return formula, _info(start, fit, method), fit.minimum.x
+
+
+def _features(read: Features, unit: float, logits: Floats, masked: NDArray[np.bool_]) -> Any:
+    """What the map reads, in the precision of the fit; some rows at a time, on threads."""
+    precision = working_precision(logits.size)
+    result = np.empty(logits.shape, precision)
+
+    def fill(tile: slice) -> None:
+        some = logits[tile]
+        if precision is not np.float64:
+            some = np.clip(some, -LARGEST, LARGEST).astype(precision)
+        result[tile] = unit * affine_inputs(read, some, masked[tile], LARGEST, NUMPY)
+
+    tiles = row_tiles(logits, TILE)
+    with mapping(min(available_cores(), len(tiles))) as on_threads:
+        list(on_threads(fill, tiles))
+    return result
 
 
 def _info(start: Start, fit: AffineFit, method: AffineMethod) -> FitInfo:

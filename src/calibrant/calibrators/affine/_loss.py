@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from calibrant._arrays import row_tiles
 from calibrant._optimize import Minimum, lbfgs
-from calibrant._threads import one_blas_thread
+from calibrant._threads import available_cores, mapping, one_blas_thread
 from calibrant._types import Floats, Report
 from calibrant._weights import copies, shares
 from calibrant.formulas.affine import LARGE_CLASSES
@@ -90,11 +91,23 @@ class AffineLoss:
     def gradient(self, flat: Floats) -> tuple[float, Floats]:
         """The loss and its gradient, flat."""
         value, slope = 0.0, np.zeros(self.size)
-        for inputs, share, losses, residual in self.tiles(flat):
-            value += float(share @ losses)
-            _weigh(residual, share)
-            self._add_products(slope, inputs, residual)
+        narrow = flat.astype(self.data.features.dtype)
+        rows = row_tiles(self.data.features, TILE)
+        # A large matrix product has threads of its own.
+        alone = self.full and self.classes >= LARGE_CLASSES
+        with mapping(1 if alone else min(available_cores(), len(rows))) as on_threads:
+            for tile_value, tile_slope in on_threads(partial(self._slopes, narrow), rows):
+                value += tile_value
+                slope += tile_slope
         return value, slope
+
+    def _slopes(self, flat: NDArray[Any], rows: slice) -> tuple[float, Floats]:
+        """The share of some rows in the loss and its gradient."""
+        inputs, share, losses, residual = self._tile(flat, rows)
+        slope = np.zeros(self.size)
+        _weigh(residual, share)
+        self._add_products(slope, inputs, residual)
+        return float(share @ losses), slope
 
     def fisher(self, flat: Floats) -> Floats:
         """The mean square of the rows' gradients: the diagonal of the Fisher information."""
@@ -112,17 +125,23 @@ class AffineLoss:
 
     def tiles(self, flat: Floats) -> Iterator[tuple[NDArray[Any], Floats, Floats, NDArray[Any]]]:
         """Inputs, shares, losses, and probabilities minus the one-hot label; of some rows."""
+        narrow = flat.astype(self.data.features.dtype)
+        for rows in row_tiles(self.data.features, TILE):
+            yield self._tile(narrow, rows)
+
+    def _tile(
+        self, flat: NDArray[Any], rows: slice
+    ) -> tuple[NDArray[Any], Floats, Floats, NDArray[Any]]:
         data = self.data
-        change, intercept = self.split(flat.astype(data.features.dtype))
-        for rows in row_tiles(data.features, TILE):
-            inputs = data.inputs[rows]
-            scores = inputs @ change if self.full else inputs * change
-            scores += data.features[rows]
-            scores += intercept
-            if data.finite is not None:
-                scores[~data.finite[rows]] = -np.inf
-            losses = _to_residuals(scores, data.labels[rows])
-            yield inputs, data.share[rows], losses, scores
+        change, intercept = self.split(flat)
+        inputs = data.inputs[rows]
+        scores = inputs @ change if self.full else inputs * change
+        scores += data.features[rows]
+        scores += intercept
+        if data.finite is not None:
+            scores[~data.finite[rows]] = -np.inf
+        losses = _to_residuals(scores, data.labels[rows])
+        return inputs, data.share[rows], losses, scores
 
 
 def _weigh(residual: NDArray[Any], share: Floats) -> None:
@@ -158,8 +177,11 @@ def fit_affine(
     centred: bool = False,
     max_iter: int,
     report: Report,
+    first: Floats | None = None,
 ) -> AffineFit:
-    """D and b by L-BFGS from 0. ``centred``: D reads the mean of a row's features apart.
+    """D and b by L-BFGS from 0, or from the flat ``first``.
+
+    ``centred``: D reads the mean of a row's features apart.
 
     A row's mean says nothing about its classes, but as a common part of all inputs it gives every
     column of D another intercept, C times over. Kept apart it has a penalty of its own.
@@ -172,7 +194,7 @@ def fit_affine(
         fisher = loss.fisher(np.zeros(loss.size))
         if full and penalty.off_diagonal is None:
             penalty = replace(penalty, off_diagonal=evidence_penalty(loss, fisher))
-        minimum = _minimise(loss, _pull(loss, penalty), fisher, max_iter, report)
+        minimum = _minimise(loss, _pull(loss, penalty), fisher, max_iter, report, first)
         nll = loss.value(minimum.x)
     change, intercept = loss.split(minimum.x)
     return AffineFit(_mean_joined(change) if centred else change, intercept, minimum, nll, penalty)
@@ -212,7 +234,12 @@ def _pull(loss: AffineLoss, penalty: Penalty) -> Floats:
 
 
 def _minimise(
-    loss: AffineLoss, pull: Floats, fisher: Floats, max_iter: int, report: Report
+    loss: AffineLoss,
+    pull: Floats,
+    fisher: Floats,
+    max_iter: int,
+    report: Report,
+    first: Floats | None,
 ) -> Minimum:
     """L-BFGS in units of each parameter's own curvature, in which all are about alike."""
     floor = 1e-6 * fisher.max() + 1e-300  # for classes without rows
@@ -229,7 +256,7 @@ def _minimise(
 
     minimum = lbfgs(
         objective,
-        np.zeros(loss.size),
+        np.zeros(loss.size) if first is None else first / unit,
         max_iter=max_iter,
         tolerance=TOLERANCE[loss.data.features.dtype.name],
         progress=report,

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._fit_info import FitInfo
 from calibrant._types import Floats, InputKind, Progress
 from calibrant._weights import effective_rows, shares
 from calibrant.calibrators._base import Fitted, LabelledLogits
 from calibrant.calibrators._best_temperature import Start, scaled_profile, start_of_profile
-from calibrant.calibrators._choosing import (
-    folds_of,
-    left_out_nll,
-    part_of,
-    simplest_of_the_best,
-)
+from calibrant.calibrators._choosing import folds_of, part_of, row_nll, simplest_of_the_best
 from calibrant.calibrators._parameters import check_counts, check_strength
+from calibrant.calibrators._sampling import sample_of_logits, sampled
 from calibrant.calibrators.affine._base import AffineCalibrator
 from calibrant.calibrators.affine._fit import (
     AffineMethod,
     Strength,
     diagonal_penalty,
-    fit_affine_map,
+    fit_from_start,
 )
-from calibrant.formulas import Formula, PlainLogits
+from calibrant.formulas import AffineMap, PlainLogits
 from calibrant.profile import TemperatureProfile
 
 EASES = (1.0, 0.3, 0.1, 0.03)  # times which the automatic penalties are tried, strongest first
@@ -73,7 +70,7 @@ class VectorScaling(AffineCalibrator):
     "auto" tries its penalties times 1, 0.3, 0.1 and 0.03, until the NLL of left-out rows rises
     (five folds; two from 2,000,000 logits on), and keeps the strongest that is within
     (1 + 1000/n)/2 standard errors of the best one: few rows keep the full ones.
-    ``fit_info_.details`` has what was tried.
+    ``fit_info_.details`` has what was tried. With more than 20,000 rows a sample of them chooses.
 
     References
     ----------
@@ -108,12 +105,14 @@ class VectorScaling(AffineCalibrator):
 
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         profile = scaled_profile(data.logits, data.labels, data.weight, "logits")
-        start = start_of_profile(profile)
-        if "auto" not in (self.slope_penalty, self.intercept_penalty):
-            return self._fit_eased(data, start, 1.0, self.progress)
-        ease, tried = self._choose(data, profile)
-        formula, info = self._fit_eased(data, start, ease, self.progress)
-        return formula, replace(info, details={**info.details, "tried": tried})
+        ease, details = EASES[0], {}
+        if "auto" in (self.slope_penalty, self.intercept_penalty):
+            sample = sample_of_logits(data)
+            seen = profile if sample is None else profile.take(sample.index)
+            ease, tried = self._choose(sampled(data, sample), seen)
+            details = {"tried": tried}
+        formula, info, _ = self._fit_eased(data, start_of_profile(profile), ease, self.progress)
+        return formula, replace(info, details={**info.details, **details})
 
     def _choose(
         self, data: LabelledLogits, profile: TemperatureProfile
@@ -122,15 +121,11 @@ class VectorScaling(AffineCalibrator):
         folds = folds_of(data)
         if not folds:
             return EASES[0], []
-
-        def fit(ease: float, kept: NDArray[np.intp]) -> Formula:
-            start = start_of_profile(profile.take(kept))
-            return self._fit_eased(part_of(data, kept), start, ease, progress=False)[0]
-
+        order, share = np.concatenate(folds), shares(data.weight)
         left_out: list[Floats] = []
-        share = shares(data.weight)
-        for ease in EASES:
-            left_out.append(left_out_nll(partial(fit, ease), data, folds))
+        for parts in zip(*(self._left_out(data, profile, fold) for fold in folds), strict=True):
+            left_out.append(np.empty(len(order)))
+            left_out[-1][order] = np.concatenate(parts)
             if len(left_out) > 1 and share @ left_out[-1] > share @ left_out[-2]:
                 break
         names = [f"{ease:g}" for ease in EASES[: len(left_out)]]
@@ -138,9 +133,26 @@ class VectorScaling(AffineCalibrator):
         chosen, tried = simplest_of_the_best(names, left_out, data.weight, patience)
         return EASES[chosen], tried
 
+    def _left_out(
+        self, data: LabelledLogits, profile: TemperatureProfile, fold: NDArray[np.intp]
+    ) -> Iterator[Floats]:
+        """The NLL of a fold's rows under fits on the others, each from the last one's solution."""
+        kept = np.setdiff1d(np.arange(len(data.labels)), fold)
+        start, solution = start_of_profile(profile.take(kept)), None
+        for ease in EASES:
+            formula, _, solution = self._fit_eased(
+                part_of(data, kept), start, ease, progress=False, first=solution
+            )
+            yield row_nll(formula, part_of(data, fold))
+
     def _fit_eased(
-        self, data: LabelledLogits, start: Start, ease: float, progress: Progress
-    ) -> Fitted:
+        self,
+        data: LabelledLogits,
+        start: Start,
+        ease: float,
+        progress: Progress,
+        first: Floats | None = None,
+    ) -> tuple[AffineMap, FitInfo, Floats]:
         method = AffineMethod(
             features=lambda start, rows: PlainLogits(),
             unit=lambda start: 1.0 / start.temperature,
@@ -149,11 +161,12 @@ class VectorScaling(AffineCalibrator):
             ),
             full=self._full,
         )
-        return fit_affine_map(
+        return fit_from_start(
             data,
             method,
+            start,
             max_iter=self.max_iter,
             title=type(self).__name__,
             progress=progress,
-            start=start,
+            first=first,
         )

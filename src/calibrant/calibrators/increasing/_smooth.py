@@ -16,7 +16,9 @@ that a step costs the same however many classes there are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,6 @@ PULLS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # in rows: a prior that weighs as 
 WEAKEST, ALWAYS = 750.0, 10.0
 NEAREST = 1e-9  # knots, as a share of their range: between nearer ones a slope has no meaning
 PATIENCE = 0.25  # standard errors that a stronger pull may be worse by and still be taken
-MOST_ROWS = 20_000  # a curve of a dozen parameters learns nothing from more
 TABLE_CELLS = 4096
 MAX_ITER, TOLERANCE = 25, 1e-7
 
@@ -58,10 +59,6 @@ def fit_smooth_map(
     logits: Floats, labels: Labels, weight: Floats, start: Start, knots: int
 ) -> SmoothMap:
     """The smooth map of labelled logits; ``start`` is their temperature scaling."""
-    all_rows = len(labels) <= MOST_ROWS
-    if not all_rows:
-        chosen = np.random.default_rng(0).permutation(len(labels))[:MOST_ROWS]
-        logits, labels, weight = logits[chosen], labels[chosen], weight[chosen]
     grid = make_grid(logits, labels, start.temperature)
     places = None if grid is None else _knots(logits, labels, weight, grid, knots)
     if grid is None or places is None or len(places) < 3 or not start.converged:
@@ -73,7 +70,7 @@ def fit_smooth_map(
     if choice == 0:
         return SmoothMap(None, 0.0, details)
     table = _table(theta[choice], places, grid)
-    optimism = left_out[choice] - problem.rows(theta[choice])[0] if all_rows else 0.0
+    optimism = left_out[choice] - problem.rows(theta[choice])[0]
     formula = IncreasingTable(grid.low, grid.high, table, 1.0 / start.temperature)
     return SmoothMap(formula, optimism, details)
 
@@ -93,6 +90,10 @@ class _CurveLoss:
         by_knot = np.cumsum(rises[:, None] * self.hats, axis=0)
         none = np.zeros((1, len(theta)))
         return np.append(0.0, np.cumsum(rises)), np.concatenate([none, by_knot])
+
+    def at(self, theta: Floats, pull: Floats) -> tuple[float, Callable[[], tuple[Floats, Floats]]]:
+        """The penalised loss, and how to get its model."""
+        return self.value(theta, pull), lambda: self.model(theta, pull)
 
     def value(self, theta: Floats, pull: Floats) -> float:
         """The penalised loss."""
@@ -141,11 +142,7 @@ class _CurveLoss:
             weighed = self.roughness * (pull / rows)
             with np.errstate(all="ignore"):  # what is not finite, the optimiser steps back from
                 theta = damped_newton(
-                    lambda x, weighed=weighed: self.value(x, weighed),  # type: ignore[misc]
-                    lambda x, weighed=weighed: self.model(x, weighed),  # type: ignore[misc]
-                    theta,
-                    max_iter=MAX_ITER,
-                    tolerance=TOLERANCE,
+                    partial(self.at, pull=weighed), theta, max_iter=MAX_ITER, tolerance=TOLERANCE
                 ).x
             solutions.append(theta)
             names.append(f"pull of {pull:g} rows")

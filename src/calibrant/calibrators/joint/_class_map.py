@@ -35,18 +35,23 @@ class ClassMap:
 
     formula: Formula | None
     info: FitInfo | None
-    left_out: Floats  # the NLL of each row under fits on the other folds
+    left_out: Floats  # the NLL of each row that was chosen on under fits on the other folds
     details: dict[str, Any]
 
 
-def fit_class_map(data: LabelledLogits, wanted: str, folds: Sequence[NDArray[np.intp]]) -> ClassMap:
-    """The class map of scores whose softmax is calibrated by rows already."""
+def fit_class_map(
+    data: LabelledLogits, few: LabelledLogits, wanted: str, folds: Sequence[NDArray[np.intp]]
+) -> ClassMap:
+    """The class map of scores whose softmax is calibrated by rows already.
+
+    It is chosen by the ``folds`` of ``few``, all rows or a sample of them.
+    """
+    left_out = [row_nll(None, few)]
     if wanted != "auto":
-        return _fitted(data, None if wanted == "none" else wanted, row_nll(None, data), {})
-    names = ["none", *_worth_trying(data)]
-    left_out = [row_nll(None, data)]
-    left_out += [left_out_nll(_fit_of(name, data), data, folds) for name in names[1:]]
-    chosen, path = simplest_of_the_best(names, left_out, data.weight, PATIENCE)
+        return _fitted(data, None if wanted == "none" else wanted, left_out[0], {})
+    names = ["none", *_worth_trying(few)]
+    left_out += [left_out_nll(_fit_of(name, few), few, folds) for name in names[1:]]
+    chosen, path = simplest_of_the_best(names, left_out, few.weight, PATIENCE)
     choice = names[chosen] if chosen else None
     return _fitted(data, choice, left_out[chosen], {"path": path})
 

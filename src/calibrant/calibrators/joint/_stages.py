@@ -15,6 +15,7 @@ from calibrant._losses import ProfileLoss
 from calibrant._types import Floats, Progress, RandomState
 from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._best_temperature import scaled_profile, scaling_start
+from calibrant.calibrators._sampling import Sample, sample_of_logits, sampled
 from calibrant.calibrators.increasing._smooth import fit_smooth_map
 from calibrant.calibrators.temperature._adaptive import DEFAULT_LOSS, ProfileRows, fit_anchored
 from calibrant.calibrators.temperature.parameterized import SMALLEST_GAP
@@ -31,7 +32,8 @@ class OrderedStages:
     maps: tuple[LogitMap, ...]
     last: NetworkTemperature
     info: FitInfo
-    left_out: Floats  # the NLL of each row had it not been fitted on
+    sample: Sample | None  # the rows that were chosen on, where these were not all rows
+    left_out: Floats  # the NLL of each of them had it not been fitted on
     optimism: Floats  # by how much that is more than the NLL of the fit
 
     @property
@@ -64,7 +66,9 @@ class NetworkSettings:
 def fit_ordered(data: LabelledLogits, knots: int, network: NetworkSettings) -> OrderedStages:
     """The increasing map first, then the network on the mapped logits' profile."""
     start = scaling_start(data.logits, data.labels, data.weight, prior_rows="auto")
-    smooth = fit_smooth_map(data.logits, data.labels, data.weight, start, knots)
+    sample = sample_of_logits(data)
+    few = sampled(data, sample)
+    smooth = fit_smooth_map(few.logits, few.labels, few.weight, start, knots)
     maps: tuple[LogitMap, ...] = () if smooth.formula is None else (smooth.formula,)
     profile = _mapped_profile(data, maps, network.top_k)
     k = min(network.top_k, profile.n_classes)
@@ -79,13 +83,15 @@ def fit_ordered(data: LabelledLogits, knots: int, network: NetworkSettings) -> O
         clip=None,
         title=network.title,
         progress=network.progress,
+        sample=sample,
     )
-    problem = ProfileLoss(profile, "nll")
-    inputs = formula.reading.read(ProfileRows(profile))
+    seen = profile if sample is None else profile.take(sample.index)
+    problem = ProfileLoss(seen, "nll", few.weight)
+    inputs = formula.reading.read(ProfileRows(seen))
     fitted = problem.rows(-np.log(formula.from_inputs(inputs, NUMPY)[:, 0])).value
     left_out = problem.rows(-log_t).value + smooth.optimism
     info = _told(info, smooth.details, bool(maps))
-    return OrderedStages(maps, formula, info, left_out, left_out - fitted)
+    return OrderedStages(maps, formula, info, sample, left_out, left_out - fitted)
 
 
 def _told(info: FitInfo, map_details: dict[str, Any], mapped: bool) -> FitInfo:

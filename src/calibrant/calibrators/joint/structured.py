@@ -10,6 +10,7 @@ from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted, LabelledLogits
 from calibrant.calibrators._choosing import folds_of
 from calibrant.calibrators._parameters import check_choice
+from calibrant.calibrators._sampling import sampled
 from calibrant.calibrators.joint._class_map import CLASS_MAPS, ClassMap, fit_class_map
 from calibrant.calibrators.joint._stages import OrderedStages
 from calibrant.calibrators.joint.monotone import DEFAULT_KNOTS, JointCalibrator
@@ -113,7 +114,7 @@ class StructuredPTS(JointCalibrator):
         return _with_class_map(stages, self._class_map(stages, data))
 
     def _candidates(self, data: LabelledLogits, with_class_map: bool) -> Iterator[Candidate]:
-        """``MonotonePTS`` and, on request, this method, with the left-out NLL of every row.
+        """``MonotonePTS`` and, on request, this method, with the left-out NLL of the sample's rows.
 
         What the first parts were fitted on is no secret to the class map: the map's left-out
         losses are raised by what leaving a row out adds to theirs.
@@ -128,7 +129,9 @@ class StructuredPTS(JointCalibrator):
 
     def _class_map(self, stages: OrderedStages, data: LabelledLogits) -> ClassMap:
         scores = LabelledLogits(stages.scores(data.logits), data.labels, data.weight)
-        return fit_class_map(scores, self.class_map, folds_of(data))
+        few = sampled(scores, stages.sample)
+        folds = folds_of(sampled(data, stages.sample))
+        return fit_class_map(scores, few, self.class_map, folds)
 
 
 def _with_class_map(stages: OrderedStages, found: ClassMap) -> Fitted:

@@ -18,6 +18,7 @@ from calibrant._random import generator
 from calibrant._types import Floats, Progress, RandomState
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import best_temperature
+from calibrant.calibrators._sampling import Sample, sample_of_profile
 from calibrant.calibrators.temperature import _anchored, _paper_recipe
 from calibrant.formulas import (
     AbsoluteLink,
@@ -67,12 +68,15 @@ def fit_anchored(
     clip: float | None,
     title: str,
     progress: Progress,
+    sample: Sample | None = None,
 ) -> tuple[NetworkTemperature, FitInfo, Floats]:
     """The default recipe: networks that read ``reading_at(best temperature)`` of every row.
 
-    Beside the formula and the report: the logarithm of every row's temperature had it not been
-    fitted on.
+    ``sample`` has the rows that are chosen on, those of the profile's own sample unless given.
+    Beside the formula and the report: the logarithm of the temperature of each of these rows had it
+    not been fitted on.
     """
+    sample = sample_of_profile(profile) if sample is None else sample
     start = best_temperature(profile, loss, prior_rows="auto")
     reading = reading_at(start.x)
     inputs = np.clip(reading.read(ProfileRows(profile)), -LARGEST_INPUT, LARGEST_INPUT)
@@ -87,6 +91,7 @@ def fit_anchored(
             members=members,
             rng=generator(random_state),
             report=report,
+            sample=sample,
         )
     kernels, biases = side_by_side(fit.weights)
     formula = NetworkTemperature(

@@ -8,27 +8,29 @@ penalty. So the strongest penalty gives temperature scaling, the way from there 
 network begins as a linear model in random features), and different starts are worth averaging.
 
 A fit follows a path of falling penalties by damped Newton steps on all rows at once, each from the
-last one's solution. The penalty is chosen by the leave-one-out loss, which the Newton model gives
+last one's solution; with many rows on a sample of them, and all rows then move the solutions at the
+chosen penalty. The penalty is chosen by the leave-one-out loss, which the Newton model gives
 without refitting: leaving out row i moves its own output by h_i g_i / (1 - h_i c_i), g and c being
 the row's slope and curvature and h_i = J_i H^-1 J_i' its leverage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._losses import ProfileLoss
+from calibrant._losses import ProfileLoss, chunks
 from calibrant._optimize import damped_newton
 from calibrant._threads import available_cores, mapping, one_blas_thread
 from calibrant._types import Floats as Vector
 from calibrant._types import Report
 from calibrant.calibrators import _network as network
 from calibrant.calibrators._choosing import error_of_difference
+from calibrant.calibrators._sampling import Sample
 from calibrant.profile import TemperatureProfile
 
 RANGE = 3.0  # no row's temperature leaves T0 e^-3 .. T0 e^3
@@ -40,9 +42,10 @@ WEAKEST = 3_750.0
 ALWAYS = 15.0
 MAX_ITER = 12  # Newton steps per penalty
 TOLERANCE = 1e-5
+# .. of the steps on all rows: what is left in them is far below what the choice on a sample costs.
+MOVING_TOLERANCE = 5e-5
 SETTLED = 2e-3  # a network whose last step gained less than this share has all but converged
 BIAS_ROWS = 1.0  # the prior of the output bias: nothing to many rows, a hold for few
-CHUNK = 16_384  # rows whose Jacobian is held at once
 STEEPEST = 1e15  # larger slopes and curvatures of a row count as this: their products fit a float32
 # A simpler candidate is taken while its leave-one-out loss is within this many standard errors
 # of the best one's: with little data the best one is often the luckiest.
@@ -61,7 +64,7 @@ class AnchoredFit:
     converged: bool
     message: str
     iterations: int
-    left_out: Vector  # log T of each row had it not been fitted on
+    left_out: Vector  # log T of each row that was chosen on had it not been fitted on
     details: dict[str, Any]
 
 
@@ -96,40 +99,25 @@ class _Member:
         return rows / self.loss.effective_rows
 
     def output(self, flat: Vector) -> Vector:
-        return network.forward(network.unflatten(flat, self.sizes), self.inputs)
+        weights, rows = network.unflatten(flat, self.sizes), chunks(len(self.inputs))
+        return np.concatenate([network.forward(weights, self.inputs[chunk]) for chunk in rows])
 
     def link(self, raw: Vector) -> tuple[Vector, Vector]:
         """log(T / T0) of the outputs, and its derivative in them."""
         bent = np.tanh(raw / RANGE)
         return RANGE * bent, 1.0 - bent**2
 
-    def value(self, flat: Vector, pull: Vector) -> float:
-        log_temperature = self.log_base + self.link(self.output(flat))[0]
-        return self.loss.mean(-log_temperature) + 0.5 * float(pull @ (flat - self.anchor) ** 2)
-
-    def model(self, flat: Vector, pull: Vector) -> tuple[Vector, Vector]:
-        """Gradient, and a Hessian without negative curvature and the network's own."""
-        gradient, hessian = pull * (flat - self.anchor), np.diag(pull)
-        for chunk in self.chunks():
-            jacobian, slope, curvature = self.rows(flat, chunk)
-            share = self.loss.shares[chunk]
-            gradient += (share * slope).astype(np.float32) @ jacobian
-            jacobian *= np.sqrt(share * curvature).astype(np.float32)[:, None]
-            hessian += jacobian.T @ jacobian
-        return gradient, hessian
-
-    def chunks(self) -> list[slice]:
-        return [slice(first, first + CHUNK) for first in range(0, len(self.inputs), CHUNK)]
-
-    def rows(self, flat: Vector, chunk: slice) -> tuple[NDArray[np.float32], Vector, Vector]:
-        """The outputs' Jacobian, and slope and curvature of the loss in them, of some rows."""
-        weights = network.unflatten(flat, self.sizes)
-        raw, layers = network.forward_all(weights, self.inputs[chunk])
-        shift, rate = self.link(raw)
-        row = self.loss.rows(-(self.log_base + shift), self.loss.all_rows[chunk])
-        slope = np.clip(-row.slope * rate, -STEEPEST, STEEPEST)
-        curvature = np.clip(row.curvature * rate**2, 0.0, STEEPEST)
-        return network.jacobian(weights, layers), slope, curvature
+    def at(self, flat: Vector, pull: Vector) -> _Standing:
+        """How the penalised loss stands at some weights."""
+        weights, standing = network.unflatten(flat, self.sizes), []
+        for chunk in chunks(len(self.inputs)):
+            shift, rate = self.link(network.forward(weights, self.inputs[chunk]))
+            row = self.loss.rows(-(self.log_base + shift), self.loss.all_rows[chunk])
+            slope = np.clip(-row.slope * rate, -STEEPEST, STEEPEST)
+            standing.append((row.value, slope, np.clip(row.curvature * rate**2, 0.0, STEEPEST)))
+        value, slope, curvature = (np.concatenate(part) for part in zip(*standing, strict=True))
+        total = float(self.loss.shares @ value) + 0.5 * float(pull @ (flat - self.anchor) ** 2)
+        return _Standing(self, flat, pull, total, slope, curvature)
 
     def path(self, penalties: Sequence[float]) -> list[PathPoint]:
         """The solutions at all penalties, each from the last one's."""
@@ -137,26 +125,82 @@ class _Member:
         for penalty in penalties:
             pull = self.pull(penalty)
             found = damped_newton(
-                lambda x, pull=pull: self.value(x, pull),  # type: ignore[misc]
-                lambda x, pull=pull: self.model(x, pull),  # type: ignore[misc]
+                lambda x, pull=pull: self.at(x, pull).told(),  # type: ignore[misc]
                 flat,
                 max_iter=MAX_ITER,
                 tolerance=TOLERANCE,
             )
             flat = found.x
-            left_out = self.left_out(flat, pull)
+            left_out = self.at(flat, pull).left_out()
             result.append(PathPoint(flat, left_out, found.iterations, found.last_gain))
         return result
 
-    def left_out(self, flat: Vector, pull: Vector) -> Vector:
+    def moved(self, point: PathPoint, penalty: float, sample: _Member) -> PathPoint:
+        """What all rows make of a sample's solution: their gradient, and the sample's Hessian."""
+        pull = self.pull(penalty)
+
+        def at(flat: Vector) -> tuple[float, Callable[[], tuple[Vector, Vector]]]:
+            here = self.at(flat, pull)
+            return here.value, lambda: (here.gradient(), sample.at(flat, pull).model()[1])
+
+        found = damped_newton(at, point.flat, max_iter=MAX_ITER, tolerance=MOVING_TOLERANCE)
+        return replace(point, flat=found.x, last_gain=found.last_gain)
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """The penalised loss of one network at some weights, and each row's slope and curvature."""
+
+    member: _Member
+    flat: Vector
+    pull: Vector
+    value: float
+    slope: Vector  # of the loss in the network's output
+    curvature: Vector  # not below 0
+
+    def told(self) -> tuple[float, Callable[[], tuple[Vector, Vector]]]:
+        """What the optimiser asks for."""
+        return self.value, self.model
+
+    def model(self) -> tuple[Vector, Vector]:
+        """Gradient, and a Hessian without negative curvature and the network's own."""
+        gradient, hessian = self._pulled(), np.diag(self.pull)
+        for chunk, jacobian in self._jacobians():
+            share = self.member.loss.shares[chunk]
+            gradient += jacobian @ (share * self.slope[chunk]).astype(np.float32)
+            jacobian *= np.sqrt(share * self.curvature[chunk]).astype(np.float32)
+            hessian += jacobian @ jacobian.T
+        return gradient, hessian
+
+    def gradient(self) -> Vector:
+        """The gradient alone, for less."""
+        weights, gradient = network.unflatten(self.flat, self.member.sizes), self._pulled()
+        for chunk in chunks(len(self.slope)):
+            layers = network.forward_all(weights, self.member.inputs[chunk])[1]
+            signal = self.member.loss.shares[chunk] * self.slope[chunk]
+            gradient += network.gradient(weights, layers, signal)
+        return gradient
+
+    def left_out(self) -> Vector:
         """log(T / T0) of each row had it not been fitted on."""
-        inverse = np.linalg.pinv(self.model(flat, pull)[1], hermitian=True).astype(np.float32)
-        shifts = []
-        for chunk in self.chunks():
-            jacobian, slope, curvature = self.rows(flat, chunk)
-            leverage = self.loss.copy_share[chunk] * np.vecdot(jacobian @ inverse, jacobian)
-            shifts.append(leverage * slope / np.maximum(1.0 - leverage * curvature, 0.05))
-        return self.link(self.output(flat) + np.concatenate(shifts))[0]
+        member = self.member
+        inverse = np.linalg.pinv(self.model()[1], hermitian=True).astype(np.float32)
+        leverage = np.concatenate(
+            [((inverse @ jacobian) * jacobian).sum(axis=0) for _, jacobian in self._jacobians()]
+        )
+        leverage = member.loss.copy_share * leverage
+        shift = leverage * self.slope / np.maximum(1.0 - leverage * self.curvature, 0.05)
+        return member.link(member.output(self.flat) + shift)[0]
+
+    def _pulled(self) -> Vector:
+        return self.pull * (self.flat - self.member.anchor)
+
+    def _jacobians(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """The outputs' Jacobian, some rows at a time."""
+        weights = network.unflatten(self.flat, self.member.sizes)
+        for chunk in chunks(len(self.slope)):
+            layers = network.forward_all(weights, self.member.inputs[chunk])[1]
+            yield chunk, network.jacobian(weights, layers)
 
 
 @dataclass(frozen=True)
@@ -178,19 +222,27 @@ def fit(
     members: int,
     rng: np.random.Generator,
     report: Report,
+    sample: Sample | None = None,
 ) -> AnchoredFit:
-    """Fit ``members`` networks around the best temperature ``base`` and choose the penalty."""
+    """Fit ``members`` networks around the best temperature ``base`` and choose the penalty.
+
+    Where there is a ``sample`` of the rows, it has the choice.
+    """
     problem = ProfileLoss(profile, loss)
     mean, spread = _standardiser(inputs, problem.shares)
     standard = (inputs - mean) / spread
     sizes = network.layer_sizes(inputs.shape[1], hidden)
     anchors = [_anchor(sizes, rng) for _ in range(members if hidden else 1)]
     nets = [_Member(problem, standard, sizes, float(np.log(base)), anchor) for anchor in anchors]
-    penalties = _path(problem) if penalty == "auto" else _way_to(float(penalty))
-    paths = _run(nets, penalties, report)
-    candidates = _candidates(problem, base, penalties, paths)
-    chosen, details = _choose(problem, candidates) if penalty == "auto" else (candidates[-1], {})
+    few = nets if sample is None else _on_sample(nets, sample, loss)
+    chooser = few[0].loss
+    penalties = _path(chooser) if penalty == "auto" else _way_to(float(penalty))
+    paths = _on_threads(lambda net: net.path(penalties), few, report)
+    candidates = _candidates(chooser, base, penalties, paths)
+    chosen, details = _choose(chooser, candidates) if penalty == "auto" else (candidates[-1], {})
     points = _points_at(paths, penalties, chosen)
+    if sample is not None and chosen.penalty is not None:
+        points = _moved(nets, few, points, chosen.penalty)
     flats = [point.flat for point in points]
     scaling_loss = problem.mean(-float(np.log(base)))
     if not points or _fitted_loss(nets, flats) > scaling_loss:
@@ -206,6 +258,21 @@ def fit(
         left_out=chosen.log_t,
         details=details,
     )
+
+
+def _on_sample(nets: Sequence[_Member], sample: Sample, loss: str) -> list[_Member]:
+    """The same networks on some of the rows."""
+    problem = ProfileLoss(nets[0].loss.profile.take(sample.index), loss, sample.weight)
+    inputs = nets[0].inputs[sample.index]
+    return [replace(net, loss=problem, inputs=inputs) for net in nets]
+
+
+def _moved(
+    nets: Sequence[_Member], few: Sequence[_Member], points: Sequence[PathPoint], penalty: float
+) -> list[PathPoint]:
+    """The sample's solutions moved by all rows, on threads."""
+    together = list(zip(nets, few, points, strict=True))
+    return _on_threads(lambda one: one[0].moved(one[2], penalty, one[1]), together)
 
 
 def _points_at(
@@ -253,16 +320,18 @@ def _anchor(sizes: Sequence[tuple[int, int]], rng: np.random.Generator) -> Vecto
     return network.flatten(weights)
 
 
-def _run(nets: list[_Member], penalties: Sequence[float], report: Report) -> list[list[PathPoint]]:
-    """Every network's path, on threads."""
-    paths = []
-    workers = min(available_cores(), len(nets))
+def _on_threads(
+    work: Callable[[Any], Any], items: Sequence[Any], report: Report | None = None
+) -> list[Any]:
+    """What ``work`` gives for every item, one thread each."""
+    results = []
     # One BLAS thread per network: the matrices are small, and BLAS threads wait for each other.
-    with one_blas_thread(), mapping(workers) as on_threads:
-        for done, path in enumerate(on_threads(lambda net: net.path(penalties), nets)):
-            paths.append(path)
-            report(done + 1, len(nets))
-    return paths
+    with one_blas_thread(), mapping(min(available_cores(), len(items))) as on_threads:
+        for done, result in enumerate(on_threads(work, items)):
+            results.append(result)
+            if report is not None:
+                report(done + 1, len(items))
+    return results
 
 
 def _candidates(
@@ -295,7 +364,7 @@ def _choose(
     scores = [float(problem.shares @ c.left_out) for c in candidates]
     first = IDENTITY if problem.effective_rows <= IDENTITY_ROWS else SCALING
     best = first + int(np.argmin(scores[first:]))
-    weight, lowest = problem.profile.weight, candidates[best].left_out
+    weight, lowest = problem.weight, candidates[best].left_out
     errors = [error_of_difference(c.left_out, lowest, weight) for c in candidates]
     rows = list(zip(candidates, scores, errors, strict=True))
     chosen = next(

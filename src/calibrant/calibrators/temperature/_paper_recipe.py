@@ -63,12 +63,16 @@ def fit(
     row_weight = profile.weight / profile.weight.mean() / profile.n_classes
     moment1, moment2 = np.zeros_like(flat), np.zeros_like(flat)
     for step, batch in enumerate(_batches(len(profile), batch_size, steps, rng), start=1):
-        raw, layers = network.forward_all(weights, inputs[batch], linear)
-        temperature = np.clip(np.abs(raw), SMALLEST, LARGEST)
-        moving = temperature == np.abs(raw)
+        raw, layers = network.forward_all(weights, inputs.take(batch, axis=0), linear)
+        size = np.abs(raw)
+        temperature = np.minimum(np.maximum(size, SMALLEST), LARGEST)
+        moving = temperature == size
         # d loss / d r = -(d loss / d log b) / T * sign(r) = -(d loss / d log b) / r
         slope = problem.slopes(-np.log(temperature), batch)
-        signal = np.where(moving, -slope / np.where(moving, raw, 1.0), 0.0)
+        still = not moving.all()
+        signal = -slope / (np.where(moving, raw, 1.0) if still else raw)
+        if still:
+            signal[~moving] = 0.0
         signal *= row_weight[batch] / len(batch)
         gradient = network.gradient(weights, layers, signal, linear)
         if decay is not None:

@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from calibrant._fit_info import FitInfo
+from calibrant._losses import ProfileLoss, chunks
 from calibrant._optimize import simplex_quadratic
 from calibrant._types import Floats, InputKind
 from calibrant._weights import shares
@@ -89,7 +90,7 @@ class EnsembleTemperatureScaling(ProfileCalibrator):
             result.converged,
             result.message,
             loss="brier",
-            before=profile.brier(1.0),
+            before=ProfileLoss(profile, "brier").mean(0.0),
             after=float(weights @ matrix @ weights - 2.0 * vector @ weights + 1.0),
         )
 
@@ -100,13 +101,16 @@ def _brier_quadratic(profile: TemperatureProfile, temperature: float) -> tuple[F
     sum_c p_c(b1) p_c(b2) = exp(psi(b1 + b2) - psi(b1) - psi(b2)) for every pair of parts.
     """
     b = (1.0 / temperature, 1.0)
-    share = shares(profile.weight)
-    psi = [profile.psi(one).value for one in b]
+    share, label_gap, every = shares(profile.weight), profile.label_gap, np.arange(len(profile))
     uniform = float(share @ (1.0 / profile.finite_classes))
-    matrix = np.full((3, 3), uniform)
-    vector = np.full(3, uniform)
-    for i in range(2):
-        vector[i] = share @ np.exp(b[i] * profile.label_gap - psi[i])
-        for j in range(2):
-            matrix[i, j] = share @ np.exp(profile.psi(b[i] + b[j]).value - psi[i] - psi[j])
+    matrix, vector = np.zeros((3, 3)), np.zeros(3)
+    matrix[2], matrix[:, 2], vector[2] = uniform, uniform, uniform
+    for chunk in chunks(len(profile)):
+        psi = [profile.psi(one, every[chunk]).value for one in b]
+        for i, j in ((0, 0), (0, 1), (1, 1)):
+            both = profile.psi(b[i] + b[j], every[chunk]).value - psi[i] - psi[j]
+            matrix[i, j] += share[chunk] @ np.exp(both)
+        for i in range(2):
+            vector[i] += share[chunk] @ np.exp(b[i] * label_gap[chunk] - psi[i])
+    matrix[1, 0] = matrix[0, 1]
     return matrix, vector

@@ -1,0 +1,120 @@
+"""What scikit-learn asks of an estimator, without importing it: that alone takes a second.
+
+``clone``, pipelines, searches and nested parameters need ``get_params``, ``set_params`` and tags,
+whatever an object derives from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from inspect import signature
+from types import MethodType
+from typing import Any, Self
+
+
+class Estimator:
+    """Parameters that are the arguments of ``__init__`` and attributes of the same names."""
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        """The parameters in alphabetical order, with their defaults."""
+        arguments = signature(cls).parameters.values()
+        return {one.name: one.default for one in sorted(arguments, key=lambda one: one.name)}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Give the parameters.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Also those of parameters that have some themselves, as ``name__parameter``.
+
+        Returns
+        -------
+        dict
+            The parameters by name.
+        """
+        result = {name: getattr(self, name) for name in self._defaults()}
+        if deep:
+            inner = {n: v for n, v in result.items() if hasattr(v, "get_params")}
+            for name, value in inner.items():
+                if not isinstance(value, type):
+                    result |= {f"{name}__{key}": part for key, part in value.get_params().items()}
+        return result
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name; ``name__parameter`` is a parameter of a parameter.
+
+        Returns
+        -------
+        Calibrator
+            The calibrator itself.
+
+        Raises
+        ------
+        ValueError
+            Where there is no parameter of that name.
+        """
+        known = list(self._defaults())
+        for name, value in params.items():
+            own, _, inner = name.partition("__")
+            if own not in known:
+                raise ValueError(
+                    f"Invalid parameter {own!r} for estimator {self}. "
+                    f"Valid parameters are: {known}."
+                )
+            if inner:
+                getattr(self, own).set_params(**{inner: value})
+            else:
+                setattr(self, own, value)
+        return self
+
+    def __repr__(self) -> str:
+        default = self._defaults()
+        changed = (
+            f"{name}={value!r}"
+            for name, value in self.get_params(deep=False).items()
+            if repr(value) != repr(default[name])
+        )
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.base import BaseEstimator
+
+        return BaseEstimator.__sklearn_tags__(self)
+
+
+def check_is_fitted(estimator: Estimator) -> None:
+    """Refuse an estimator that is not fitted, by scikit-learn's own exception."""
+    if "formula_" in vars(estimator):
+        return
+    from sklearn.exceptions import NotFittedError
+
+    raise NotFittedError(
+        f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' with appropriate "
+        "arguments before using this estimator."
+    )
+
+
+def offered_if(condition: Callable[[Any], bool]) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator: the method is there only where a condition of its object holds."""
+    return partial(_Offered, condition)
+
+
+class _Offered:
+    def __init__(self, condition: Callable[[Any], bool], method: Callable[..., Any]) -> None:
+        self.condition, self.method, self.__doc__ = condition, method, method.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self.method
+        if not self.condition(instance):
+            name = self.method.__name__
+            raise AttributeError(f"this {owner.__name__!r} has no attribute {name!r}")
+        return MethodType(self.method, instance)
