@@ -15,6 +15,7 @@ from scipy.special import log_softmax, softmax
 
 import bench_methods
 import bench_metrics
+import bench_predict
 import calibrant
 from calibrant.calibrators import _network as network
 from calibrant.calibrators.temperature import _paper_recipe
@@ -50,7 +51,7 @@ def line(name: str, value: float, unit: str, limit: float | None = None, note: s
 
 
 def imagenet_size(unit: float, logits: np.ndarray, labels: np.ndarray) -> None:
-    """Profile, fits and predictions at 12,500 x 1000."""
+    """Profile and fits at 12,500 x 1000."""
     line(
         "profile",
         best_time(lambda: TemperatureProfile.from_logits(logits, labels)) / unit,
@@ -64,10 +65,6 @@ def imagenet_size(unit: float, logits: np.ndarray, labels: np.ndarray) -> None:
     line(
         "ETS from the profile", best_time(lambda: calibrant.ETS().fit(profile)) / unit, "softmaxes"
     )
-    for name in ("ts", "ets", "pts"):
-        fitted = calibrant.calibrator(name).fit(profile)
-        seconds = best_time(lambda fitted=fitted: fitted.predict_proba(logits), 5)
-        line(f"predict_proba of {name}", seconds / unit, "softmaxes", 3)
 
 
 def class_independence() -> None:
@@ -156,6 +153,8 @@ def main() -> None:
     class_independence()
     paper_recipe(logits, labels, steps)
     paper_against_plain(steps)
+    print("\nPredictions")
+    bench_predict.main([])
     print("\nMetrics")
     bench_metrics.main()
     print("\nMethods")

@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-EXTRAS = ("torch", "parquet", "onnx", "plot")
+EXTRAS = ("torch", "parquet", "onnx", "plot", "fast")
 GROUPS = ("build", "test")
 
 

@@ -267,7 +267,7 @@ class NumpyOps(ArrayOps):
 def _largest_of_blocks(x: NDArray[Any], k: int) -> NDArray[Any]:
     """Few values of each row, the k largest among them: short blocks are sorted fastest."""
     rows, classes = x.shape
-    if SORTED_CLASSES < 4 * k:
+    if 4 * k > SORTED_CLASSES:
         return np.partition(x, classes - k, axis=-1)[:, classes - k :]
     blocks = classes // SORTED_CLASSES
     whole = x[:, : blocks * SORTED_CLASSES].reshape(rows * blocks, SORTED_CLASSES)

@@ -230,7 +230,7 @@ def row_tiles(array: Array, elements: int = TILE_ELEMENTS) -> list[slice]:
 
 
 def even_tiles(rows: int, most: int) -> list[slice]:
-    """Slices of at most so many rows, about as many each; an even number where there are several."""
+    """Slices of at most so many rows, about as many each, an even number if there are several."""
     count = -(-max(rows, 1) // most)
     count += count % 2 if count > 1 else 0
     step = max(1, -(-rows // count))

@@ -21,6 +21,12 @@ def softmax(logits: Array, temperature: Array, ops: Ops) -> Array:
     return ops.softmax(scaled_gaps(logits, temperature, ops))
 
 
+def weighted_softmax(gaps: Array, weight: Array, ops: Ops) -> Array:
+    """A weight times the softmax of gaps."""
+    values = ops.exp(gaps)
+    return values * (weight / ops.sum(values))
+
+
 def log_softmax(logits: Array, temperature: Array, ops: Ops) -> Array:
     """log softmax(z / T); finite wherever the logit is, even where the probability is 0."""
     return ops.log_softmax(scaled_gaps(logits, temperature, ops))

@@ -34,6 +34,7 @@ from calibrant._arrays import (
     without_ignored,
 )
 from calibrant._errors import warn
+from calibrant._fast import compiled_probabilities
 from calibrant._fit_info import FitInfo
 from calibrant._fused import Output, fused
 from calibrant._memory import require_memory
@@ -379,6 +380,10 @@ class Calibrator(Estimator, ABC):
             warn_if_probabilities(values, fitted=True)
         if not per_row:
             require_memory(4 * values.size, "the result", "give the rows in parts")
+        kernel = output == "probabilities" and self.input_ == "logits"
+        found = compiled_probabilities(formula, values) if kernel else None
+        if found is not None:
+            return (like(found, scores),)
         results = self._map_rows_on_host(formula, values, function)
         return results if values is scores else tuple(like(one, scores) for one in results)
 

@@ -23,7 +23,7 @@ from calibrant._parts import (
     checked_positive,
     require,
 )
-from calibrant._rows import log_softmax, uniform
+from calibrant._rows import log_softmax, uniform, weighted_softmax
 from calibrant._types import Array, Floats
 from calibrant.formulas._base import Formula, TemperatureFormula
 from calibrant.formulas._layers import checked_layers, network_output, widest
@@ -312,8 +312,8 @@ class Mixture(Formula):
     def probabilities(self, logits: Array, ops: Ops) -> Array:
         scaled, plain, even = self._weights(logits, ops)
         gaps, temperature = ops.gaps(logits), ops.constant(self.temperature, logits)
-        warm, cold = ops.exp(ops.divide(gaps, temperature)), ops.exp(gaps)
-        parts = warm * (scaled / ops.sum(warm)) + cold * (plain / ops.sum(cold))
+        parts = weighted_softmax(ops.divide(gaps, temperature), scaled, ops)
+        parts = parts + weighted_softmax(gaps, plain, ops)
         return parts + even * uniform(logits, ops)
 
     def log_probabilities(self, logits: Array, ops: Ops) -> Array:
