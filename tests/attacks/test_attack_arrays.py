@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,11 @@ def broken(change: Any) -> TS:
     return model
 
 
+def told(probs: np.ndarray) -> np.ndarray:
+    warnings.warn("something is odd", RuntimeWarning, stacklevel=2)
+    return probs
+
+
 def overwrite(probs: np.ndarray, logits: np.ndarray) -> np.ndarray:
     logits[:] = 0.0
     return probs
@@ -71,7 +77,7 @@ CALLS = iter(range(10**6))
         (lambda probs, logits: probs * (1.0 + 1e-10 * next(CALLS)), "a second call"),
         (lambda probs, logits: probs * (1.0 + 1e-11 * len(probs)), "alone differs"),
         (overwrite, "the array given was changed"),
-        (lambda probs, logits: np.log(-probs), "RuntimeWarning"),
+        (lambda probs, logits: told(probs), "RuntimeWarning"),
         (lambda probs, logits: probs["a"], "IndexError"),
     ],
 )

@@ -254,7 +254,7 @@ def test_isotonic_and_sigmoid_are_those_of_scikit_learn():
 class Nested(LogitCalibrator):
     """A calibrator with a calibrator as a parameter."""
 
-    def __init__(self, inner=None, strength=1.0, input="logits"):
+    def __init__(self, inner=None, strength=1.0, input="logits"):  # noqa: A002 - the word of all calibrators
         self.inner = inner
         self.strength = strength
         self.input = input

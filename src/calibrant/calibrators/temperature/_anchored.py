@@ -403,4 +403,5 @@ def _standardiser(inputs: Vector, shares: Vector) -> tuple[Vector, Vector]:
     mean = shares @ inputs
     spread = np.sqrt(shares @ (inputs - mean) ** 2)
     constant = spread <= 1e-9 * np.maximum(np.abs(inputs).max(axis=0), 1.0)
-    return mean, np.where(constant, 1.0, spread)
+    # the mean of equal numbers may be rounded: what is constant must stand at 0 exactly
+    return np.where(constant, inputs[0], mean), np.where(constant, 1.0, spread)
