@@ -122,3 +122,16 @@ def test_folds_follow_what_is_in_the_rows():
 def test_folds_of_rows_that_are_all_the_same():
     data = LabelledLogits(np.ones((20, 3)), np.zeros(20, np.int64), np.ones(20))
     assert folds_of(data) == []
+
+
+def test_a_few_rows_that_are_sure_and_wrong_are_reason_enough():
+    """Their loss is as uncertain as it is large: no patience with scores left as they are."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(57) % 2
+    margin = np.where(labels == 1, 20.0, -20.0) + rng.normal(size=57)
+    margin[:3] *= -1.0
+    auto = AutoCalibrator().fit(np.column_stack([np.zeros(57), margin]), labels)
+    assert auto.method_ != "base"
+    tried = {row["candidate"]: row for row in auto.fit_info_.details["tried"]}
+    worse = tried["base"]["left_out_loss"] - min(row["left_out_loss"] for row in tried.values())
+    assert 0.1 < worse < 2.25 * tried["base"]["error_of_difference"]

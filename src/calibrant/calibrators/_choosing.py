@@ -18,6 +18,7 @@ from calibrant.formulas import Formula
 
 LARGE = 2_000_000  # logits from which on two folds must do
 FEWEST_PER_FOLD = 5
+MOST_FOREGONE = 0.1  # nats per row: patience with the scores as they are ends there
 WORST = 1e100  # what a loss beyond all floats counts as: losses are subtracted and squared
 
 
@@ -29,6 +30,8 @@ def simplest_of_the_best(
     ``left_out`` holds, for every candidate, the simplest first, the loss of each row had it not
     been fitted on. A candidate is as good as the best one where its mean loss is within
     ``patience`` standard errors of the difference: the best of several is often the luckiest.
+    Scores that are not calibrated at all ("base") may lose ``MOST_FOREGONE`` by it: where a few
+    rows are sure and wrong, the standard error is as large as the loss, and no proof of anything.
     """
     share = shares(weight)
     scores = [float(share @ losses) for losses in left_out]
@@ -37,11 +40,15 @@ def simplest_of_the_best(
     chosen = next(
         at
         for at, (score, error) in enumerate(zip(scores, errors, strict=True))
-        if at == best or score - scores[best] <= patience * error
+        if at == best or score - scores[best] <= _tolerance(names[at], patience * error)
     )
     columns = ("candidate", "left_out_loss", "error_of_difference")
     rows = zip(names, scores, errors, strict=True)
     return chosen, [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _tolerance(name: str, patience: float) -> float:
+    return min(patience, MOST_FOREGONE) if name == "base" else patience
 
 
 def error_of_difference(one: Floats, other: Floats, weight: Floats) -> float:

@@ -113,10 +113,11 @@ class AutoCalibrator(LogitCalibrator):
     -----
     A simpler method is kept while its left-out NLL is within (1 + 200/n)/2 standard errors of the
     best one's (the error of the difference on the same n rows): with few rows the best of several
-    is often the luckiest. Below 10 rows the scores stay as they are; below 100 no network and no
-    matrix is tried, below 300 none of the methods for two classes, below 1,000 nothing that no
-    penalty holds back (beta calibration, ensemble temperature scaling). The class maps by
-    themselves are tried up to 200,000 logits.
+    is often the luckiest. The scores as they are must be within 0.1 of it, too: a few rows that are
+    sure and wrong have a loss as uncertain as it is large. Below 10 rows the scores stay as they
+    are; below 100 no network and no matrix is tried, below 300 none of the methods for two classes,
+    below 1,000 nothing that no penalty holds back (beta calibration, ensemble temperature scaling).
+    The class maps by themselves are tried up to 200,000 logits.
 
     References
     ----------
