@@ -17,6 +17,7 @@ import bench_methods
 import bench_metrics
 import bench_predict
 import calibrant
+import growth
 from calibrant.calibrators import _network as network
 from calibrant.calibrators.temperature import _paper_recipe
 from calibrant.profile import TemperatureProfile
@@ -79,12 +80,32 @@ def class_independence() -> None:
     line("PTS from a profile, 10,000 over 1,000 classes", ratio, "times", 1.3)
 
 
-def paper_recipe(logits: np.ndarray, labels: np.ndarray, steps: int) -> None:
-    """The published algorithm, all steps."""
-    profile = TemperatureProfile.from_logits(logits, labels)
-    fit = calibrant.PTS(recipe="paper", steps=steps)
-    seconds = best_time(lambda: fit.fit(profile), 1)
-    line(f'recipe="paper", {steps} steps, 12,500 x 1000', seconds, "s", 60 * steps / 100_000)
+def paper_recipe(steps: int) -> None:
+    """The published algorithm, all steps, which take the same time for any number of classes."""
+    for rows, classes in ((5_000, 10), (5_000, 64), (ROWS, CLASSES)):
+        profile = TemperatureProfile.from_logits(*overconfident(rows, classes))
+        fit = calibrant.PTS(recipe="paper", steps=steps)
+        seconds = best_time(lambda fit=fit, profile=profile: fit.fit(profile), 1)
+        name = f'recipe="paper", {steps} steps, {rows:,} x {classes}'
+        line(name, seconds, "s", 25 * steps / 100_000)
+
+
+def many_rows() -> None:
+    """Fits from the profile, whose choices a sample makes: all rows only move the solutions."""
+    for rows, limits in (
+        (100_000, {"pts": 3.0}),
+        (1_000_000, {"ts": 0.5, "ets": 1.5, "pts": 12.0}),
+    ):
+        profile = TemperatureProfile.from_logits(*growth.data(rows, 10))
+        for name, limit in limits.items():
+            fit = calibrant.calibrator(name)
+            seconds = best_time(lambda fit=fit, profile=profile: fit.fit(profile), 2)
+            line(f"{name} from the profile of {rows:,} x 10", seconds, "s", limit)
+    profile = TemperatureProfile()
+    for seed in range(10):
+        profile.update(*overconfident(10_000, CLASSES, seed))
+    seconds = best_time(lambda: calibrant.PTS().fit(profile), 2)
+    line("pts from the profile of 100,000 x 1000", seconds, "s", 3.0)
 
 
 def plain_adam(logits: np.ndarray, labels: np.ndarray, steps: int, seed: int) -> float:
@@ -151,7 +172,8 @@ def main() -> None:
     line(f"scipy.special.softmax, {ROWS} x {CLASSES} float32 (the unit)", 1000 * unit, "ms")
     imagenet_size(unit, logits, labels)
     class_independence()
-    paper_recipe(logits, labels, steps)
+    paper_recipe(steps)
+    many_rows()
     paper_against_plain(steps)
     print("\nPredictions")
     bench_predict.main([])
@@ -159,6 +181,8 @@ def main() -> None:
     bench_metrics.main()
     print("\nMethods")
     bench_methods.main([])
+    print("\nGrowth with the rows")
+    growth.main([])
 
 
 if __name__ == "__main__":

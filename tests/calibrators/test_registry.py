@@ -254,7 +254,7 @@ def test_isotonic_and_sigmoid_are_those_of_scikit_learn():
 class Nested(LogitCalibrator):
     """A calibrator with a calibrator as a parameter."""
 
-    def __init__(self, inner=None, strength=1.0, input="logits"):  # noqa: A002 - the word of all calibrators
+    def __init__(self, inner=None, strength=1.0, input="logits"):  # noqa: A002
         self.inner = inner
         self.strength = strength
         self.input = input
@@ -270,7 +270,7 @@ class Nested(LogitCalibrator):
 
 
 def test_parameters_of_parameters():
-    model = Nested(calibrant.SVS())
+    model = Nested(calibrant.calibrator("svs"))
     assert model.get_params(deep=False).keys() == {"inner", "strength", "input"}
     assert model.get_params()["inner__max_iter"] == 500
     assert model.set_params(inner__max_iter=7, strength=2.0).inner.max_iter == 7
@@ -290,7 +290,7 @@ def test_tags_pipelines_and_what_is_not_offered():
         pipe = make_pipeline(FunctionTransformer(), calibrant.TS()).fit(logits, labels)
     np.testing.assert_array_equal(pipe.predict_proba(logits), pipe[-1].predict_proba(logits))
     assert hasattr(calibrant.TS(), "temperature")
-    assert not hasattr(calibrant.IRM(), "temperature")
+    assert not hasattr(calibrant.calibrator("irm"), "temperature")
     with pytest.raises(AttributeError, match="this 'MultiClassIsotonic' has no attribute"):
-        calibrant.IRM().temperature(logits)
+        calibrant.calibrator("irm").temperature(logits)
     assert "temperature of each row" in calibrant.TS.temperature.__doc__

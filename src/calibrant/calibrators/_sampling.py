@@ -37,10 +37,14 @@ def sampled(data: LabelledLogits, sample: Sample | None) -> LabelledLogits:
     return LabelledLogits(data.logits[sample.index], data.labels[sample.index], sample.weight)
 
 
-def sample_of_logits(data: LabelledLogits) -> Sample | None:
-    """The sample of labelled logits; None where there are so few rows that all of them serve."""
-    few = len(data.labels) <= SAMPLE_ROWS
-    return None if few else _sample(row_keys(data.logits, data.labels), data.weight)
+def sample_of_logits(data: LabelledLogits, times: int = 1) -> Sample | None:
+    """The sample of labelled logits; None where there are so few rows that all of them serve.
+
+    One of so many ``times`` the usual size begins with the usual one.
+    """
+    most = times * SAMPLE_ROWS
+    few = len(data.labels) <= most
+    return None if few else _sample(row_keys(data.logits, data.labels), data.weight, most)
 
 
 def sample_of_profile(profile: TemperatureProfile) -> Sample | None:
@@ -48,15 +52,15 @@ def sample_of_profile(profile: TemperatureProfile) -> Sample | None:
     if len(profile) <= SAMPLE_ROWS:
         return None
     seen = np.column_stack([profile.top_logits(), profile.label_gap])
-    return _sample(row_keys(seen, profile.finite_classes), profile.weight)
+    return _sample(row_keys(seen, profile.finite_classes), profile.weight, SAMPLE_ROWS)
 
 
-def _sample(keys: Keys, weight: Floats) -> Sample:
+def _sample(keys: Keys, weight: Floats, most: int) -> Sample:
     """The first values in the order of their keys, which is as good as any."""
     order = np.argsort(keys, kind="stable")
     first = np.flatnonzero(np.append(True, np.diff(keys[order]) > 0))
     weights = np.add.reduceat(weight[order], first)
-    return Sample(order[first[:SAMPLE_ROWS]], weights[:SAMPLE_ROWS])
+    return Sample(order[first[:most]], weights[:most])
 
 
 def row_keys(values: Floats, labels: NDArray[np.integer]) -> Keys:

@@ -117,7 +117,8 @@ class AutoCalibrator(LogitCalibrator):
     sure and wrong have a loss as uncertain as it is large. Below 10 rows the scores stay as they
     are; below 100 no network and no matrix is tried, below 300 none of the methods for two classes,
     below 1,000 nothing that no penalty holds back (beta calibration, ensemble temperature scaling).
-    The class maps by themselves are tried up to 200,000 logits.
+    The class maps by themselves are tried up to 200,000 logits. With more than 20,000 rows a sample
+    of them chooses, and the chosen method is fitted on all.
 
     References
     ----------

@@ -26,6 +26,7 @@ import numpy as np
 from calibrant._optimize import damped_newton
 from calibrant._types import Floats, Labels
 from calibrant._weights import copies, effective_rows, weighted_quantiles
+from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._best_temperature import Start
 from calibrant.calibrators._choosing import simplest_of_the_best
 from calibrant.calibrators.increasing._fit import (
@@ -56,11 +57,20 @@ class SmoothMap:
 
 
 def fit_smooth_map(
-    logits: Floats, labels: Labels, weight: Floats, start: Start, knots: int
+    logits: Floats,
+    labels: Labels,
+    weight: Floats,
+    start: Start,
+    knots: int,
+    more: LabelledLogits | None = None,
 ) -> SmoothMap:
-    """The smooth map of labelled logits; ``start`` is their temperature scaling."""
-    grid = make_grid(logits, labels, start.temperature)
-    places = None if grid is None else _knots(logits, labels, weight, grid, knots)
+    """The smooth map of labelled logits; ``start`` is their temperature scaling.
+
+    ``more`` rows, where there are some, move what these rows choose.
+    """
+    rows = LabelledLogits(logits, labels, weight) if more is None else more
+    grid = make_grid(rows.logits, rows.labels, start.temperature)
+    places = None if grid is None else _knots(rows.logits, rows.labels, rows.weight, grid, knots)
     if grid is None or places is None or len(places) < 3 or not start.converged:
         return SmoothMap(None, 0.0, {"choice": "temperature scaling", "path": []})
     problem = _CurveLoss(GridLoss(logits, labels, weight, grid, start.temperature), grid, places)
@@ -69,7 +79,12 @@ def fit_smooth_map(
     details = {"choice": names[choice], "path": path}
     if choice == 0:
         return SmoothMap(None, 0.0, details)
-    table = _table(theta[choice], places, grid)
+    chosen = theta[choice]
+    if more is not None:
+        loss = GridLoss(more.logits, more.labels, more.weight, grid, start.temperature)
+        pull = PULLS[choice - 1] / effective_rows(more.weight)
+        chosen = _CurveLoss(loss, grid, places).solved(chosen, pull)
+    table = _table(chosen, places, grid)
     optimism = left_out[choice] - problem.rows(theta[choice])[0]
     formula = IncreasingTable(grid.low, grid.high, table, 1.0 / start.temperature)
     return SmoothMap(formula, optimism, details)
@@ -139,15 +154,17 @@ class _CurveLoss:
         for pull in PULLS:
             if pull < min(WEAKEST / rows, ALWAYS):
                 continue
-            weighed = self.roughness * (pull / rows)
-            with np.errstate(all="ignore"):  # what is not finite, the optimiser steps back from
-                theta = damped_newton(
-                    partial(self.at, pull=weighed), theta, max_iter=MAX_ITER, tolerance=TOLERANCE
-                ).x
+            theta = self.solved(theta, pull / rows)
             solutions.append(theta)
             names.append(f"pull of {pull:g} rows")
-            left_out.append(self._left_out(theta, weighed, copy_share))
+            left_out.append(self._left_out(theta, self.roughness * (pull / rows), copy_share))
         return solutions, names, left_out
+
+    def solved(self, theta: Floats, pull: float) -> Floats:
+        """The solution at a pull, from another one's."""
+        at = partial(self.at, pull=self.roughness * pull)
+        with np.errstate(all="ignore"):  # what is not finite, the optimiser steps back from
+            return damped_newton(at, theta, max_iter=MAX_ITER, tolerance=TOLERANCE).x
 
     def _left_out(
         self, theta: Floats, pull: Floats, copy_share: Floats, rigid: bool = False

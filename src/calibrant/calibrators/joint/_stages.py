@@ -22,6 +22,7 @@ from calibrant.calibrators.temperature.parameterized import SMALLEST_GAP
 from calibrant.formulas import Chain, Formula, LogGaps, LogitMap, NetworkTemperature
 from calibrant.profile import TemperatureProfile
 
+MAP_SAMPLES = 5  # times the rows that choose the map are enough to fit it
 PROFILE_TILE = 1 << 22  # elements that are mapped at once on their way into the profile
 
 
@@ -68,7 +69,8 @@ def fit_ordered(data: LabelledLogits, knots: int, network: NetworkSettings) -> O
     start = scaling_start(data.logits, data.labels, data.weight, prior_rows="auto")
     sample = sample_of_logits(data)
     few = sampled(data, sample)
-    smooth = fit_smooth_map(few.logits, few.labels, few.weight, start, knots)
+    more = None if sample is None else sampled(data, sample_of_logits(data, MAP_SAMPLES))
+    smooth = fit_smooth_map(few.logits, few.labels, few.weight, start, knots, more)
     maps: tuple[LogitMap, ...] = () if smooth.formula is None else (smooth.formula,)
     profile = _mapped_profile(data, maps, network.top_k)
     k = min(network.top_k, profile.n_classes)

@@ -83,7 +83,8 @@ class MonotonePTS(JointCalibrator):
     m'(x) = exp(s(x)), s piecewise linear; m is fitted by its NLL, the network by Brier + 0.2 NLL on
     the mapped logits, as PTS is. The map enters the profile while it is built: logits are mapped
     a block of rows at a time on their way into it, and the fit of the network costs what that of
-    PTS costs. The map is fitted on at most 20,000 rows, drawn with a fixed seed.
+    PTS costs. With more than 20,000 rows a sample of them chooses the penalties of both; the map is
+    then fitted on at most 100,000 rows, and all rows move the networks.
 
     References
     ----------

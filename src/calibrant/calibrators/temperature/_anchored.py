@@ -46,6 +46,7 @@ TOLERANCE = 1e-5
 MOVING_TOLERANCE = 5e-5
 SETTLED = 2e-3  # a network whose last step gained less than this share has all but converged
 BIAS_ROWS = 1.0  # the prior of the output bias: nothing to many rows, a hold for few
+LARGEST_WEIGHT = 1e6  # for inputs of size 1; losses without end would take weights anywhere
 STEEPEST = 1e15  # larger slopes and curvatures of a row count as this: their products fit a float32
 # A simpler candidate is taken while its leave-one-out loss is within this many standard errors
 # of the best one's: with little data the best one is often the luckiest.
@@ -117,6 +118,8 @@ class _Member:
             standing.append((row.value, slope, np.clip(row.curvature * rate**2, 0.0, STEEPEST)))
         value, slope, curvature = (np.concatenate(part) for part in zip(*standing, strict=True))
         total = float(self.loss.shares @ value) + 0.5 * float(pull @ (flat - self.anchor) ** 2)
+        if np.abs(flat).max() > LARGEST_WEIGHT:
+            total = np.inf
         return _Standing(self, flat, pull, total, slope, curvature)
 
     def path(self, penalties: Sequence[float]) -> list[PathPoint]:
