@@ -123,7 +123,7 @@ def test_loss_reached_is_the_authors(oracle, oracle_data):
 
 
 def test_loss_reached_without_a_penalty(oracle, oracle_data):
-    """Then it has many valleys, and rounding decides which one a fit ends in: one of three tries."""
+    """There are many valleys then, and rounding decides which one a fit ends in: three tries."""
     logits, labels = oracle_data("A_val")
     reached = [
         DiagonalOrderPreserving(penalty=0.0).fit(logits * scale, labels).fit_info_.after
