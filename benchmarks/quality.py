@@ -39,6 +39,7 @@ from calibrant.metrics import BinStats, accuracy, brier, nll
 
 METHODS: dict[str, tuple[str, dict[str, str]]] = {name: (name, {}) for name in REGISTRY}
 METHODS["pts-paper"] = ("pts", {"recipe": "paper"})
+METHODS["histogram-top"] = ("histogram", {"mode": "top-label"})
 DEFAULT = "base,ts,ets,svs,diag,pts,mpts,spts,auto"
 NULL_DRAWS = 200
 MEASURES = ("ece15", "ece10", "null", "excess", "brier", "nll")

@@ -7,7 +7,7 @@ what the fit costs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from reprlib import repr as shown
@@ -23,10 +23,11 @@ from calibrant._errors import noted
 from calibrant._progress import reporter
 from calibrant._random import generator
 from calibrant._types import Floats, InputKind, Progress, RandomState
-from calibrant._weights import row_counts, shares
+from calibrant._weights import shares
 from calibrant.calibrators import Calibrator, calibrator
 from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._choosing import error_of_difference, folds_of, part_of
+from calibrant.metrics._class_resampling import draw_rows
 from calibrant.metrics._intervals import check_resamples, p_value_of
 from calibrant.metrics._labelled import accepted, labelled
 from calibrant.metrics._registry import METRICS
@@ -197,18 +198,25 @@ def decompose(
     model = _model(method, input)
     kind: InputKind = getattr(model, "input", input)
     data = _entered(scores, labels, sample_weight, kind, ignore_index)
-    rng = generator(random_state)
-    total = (1 + n_resamples) * len(_folds(data))
+    folds, done = folds_of(data), count(1)
+    if len(folds) < 2:
+        raise ValueError(f"there must be rows to leave out, got {len(data.labels)} in all")
     with reporter("decomposing", progress) as report:
-        ticks = (report(done, total) for done in count(1))
-        found = _judged(model, data, kind, ticks)
-        null = [_judged(model, _drawn(data, kind, rng), kind, ticks) for _ in range(n_resamples)]
+
+        def after_a_fold() -> None:
+            report(next(done), (1 + n_resamples) * len(folds))
+
+        found = _judged(model, data, folds, kind, after_a_fold)
+        null = [
+            _judged(model, drawn, folds_of(drawn), kind, after_a_fold)
+            for drawn in _drawn(data, kind, n_resamples, generator(random_state))
+        ]
     return Decomposition(
         nll=_parts(found.nll, [one.nll.saving for one in null], _entropy(data)),
         brier=_parts(found.brier, [one.brier.saving for one in null], _gini(data)),
         method=method if isinstance(method, str) else type(method).__name__,
         n_rows=len(data.labels),
-        n_folds=len(_folds(data)),
+        n_folds=len(folds),
     )
 
 
@@ -233,20 +241,13 @@ def _entered(
     return LabelledLogits(to_numpy(array)[used], checked.labels[used], checked.weight[used])
 
 
-def _folds(data: LabelledLogits) -> list[NDArray[np.intp]]:
-    folds = folds_of(data)
-    if len(folds) < 2:
-        raise ValueError(f"there must be rows to leave out, got {len(data.labels)} in all")
-    return folds
-
-
-def _drawn(data: LabelledLogits, kind: InputKind, rng: np.random.Generator) -> LabelledLogits:
-    """The rows with labels drawn from their predictions, one for each copy of a row."""
-    copies, weight = row_counts(data.weight)
+def _drawn(
+    data: LabelledLogits, kind: InputKind, times: int, rng: np.random.Generator
+) -> Iterator[LabelledLogits]:
+    """The rows with labels drawn from their predictions."""
     probs = to_numpy(labelled(data.logits, data.labels, input=kind).probs).astype(np.float64)
-    hits = rng.multinomial(copies, probs / probs.sum(axis=1, keepdims=True))
-    row, label = np.nonzero(hits)
-    return LabelledLogits(data.logits[row], label, weight[row] * hits[row, label])
+    for rows, labels, weight in draw_rows(probs, data.weight, times, rng):
+        yield LabelledLogits(data.logits[rows], labels, weight)
 
 
 # --- losses -----------------------------------------------------------------------------------
@@ -270,17 +271,21 @@ class _Judged(NamedTuple):
 
 
 def _judged(
-    model: Calibrator, data: LabelledLogits, kind: InputKind, ticks: Iterator[None]
+    model: Calibrator,
+    data: LabelledLogits,
+    folds: Sequence[NDArray[np.intp]],
+    kind: InputKind,
+    after_a_fold: Callable[[], None],
 ) -> _Judged:
     """Both scores of each row, before and after calibration on the other folds."""
     before = labelled(data.logits, data.labels, data.weight, input=kind)
     nll, brier = np.empty(len(data.labels)), np.empty(len(data.labels))
-    for fold in _folds(data):
+    for fold in folds:
         kept = part_of(data, np.setdiff1d(np.arange(len(nll)), fold))
         with noted():  # five reports of the same would help nobody
             fitted = clone(model).fit(kept.logits, kept.labels, sample_weight=kept.weight)
         nll[fold], brier[fold] = _scored(fitted, part_of(data, fold))
-        next(ticks)
+        after_a_fold()
     return _Judged(
         _Losses(nll_rows(before), nll, data.weight),
         _Losses(brier_rows(before), brier, data.weight),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,27 +31,12 @@ def class_null(data: Labelled, edges: Floats, drawing: Drawing) -> Floats:
     fixed = class_stats(data, edges)
     shape = fixed.weight.shape
     values = []
-    for sums in _drawn_hits(data.weight, probs, flat, fixed.weight.size, drawing):
+    for row, label, weight in draw_rows(probs, data.weight, drawing.n_resamples, drawing.rng):
+        sums = np.bincount(flat[row, label], weight, fixed.weight.size)
         hits = np.asarray(sums, np.float64).reshape(shape)
         stats = BinStats(edges, fixed.weight, fixed.confidence_sum, hits, fixed.weight_squares)
         values.append(drawing.all_of(stats).mean(axis=0))
     return np.array(values)
-
-
-def _drawn_hits(
-    weight: Floats, probs: Floats, flat: NDArray[np.intp], size: int, drawing: Drawing
-) -> Iterator[NDArray[Any]]:
-    """Sums of drawn hits by flat bin; every copy of a row of whole weight has its own label."""
-    count, _ = row_counts(weight)
-    if np.any(count > 1):
-        shares = probs / probs.sum(axis=1, keepdims=True)
-        for _ in range(drawing.n_resamples):
-            hits = drawing.rng.multinomial(count, shares)
-            yield np.bincount(flat.ravel(), hits.ravel(), size)
-        return
-    for drawn in draw_labels(probs, drawing.n_resamples, drawing.rng):
-        for column in np.take_along_axis(flat, drawn, axis=1).T:
-            yield np.bincount(column, weight, size)
 
 
 def class_bootstrap(data: Labelled, edges: Floats, drawing: Drawing) -> Floats:
@@ -138,3 +122,24 @@ def draw_labels(
         draws = rng.random((n_rows, size)) + offset
         found = np.searchsorted(ladder, draws, side="right") - offset * n_classes
         yield np.minimum(found, n_classes - 1)
+
+
+def draw_rows(
+    probs: Floats, weight: Floats, n_resamples: int, rng: np.random.Generator
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.int64], Floats]]:
+    """Places of rows, drawn labels and weights, so many times.
+
+    Every copy of a row of whole weight has its own label: the row comes once for each class that
+    its copies drew, with their number as its weight.
+    """
+    count, one = row_counts(weight)
+    if np.all(count <= 1):
+        rows = np.arange(len(probs))
+        for drawn in draw_labels(probs, n_resamples, rng):
+            yield from ((rows, labels, weight) for labels in drawn.T)
+        return
+    shares = probs / probs.sum(axis=1, keepdims=True)
+    for _ in range(n_resamples):
+        hits = rng.multinomial(count, shares)
+        rows, labels = np.nonzero(hits)
+        yield rows, labels, one[rows] * hits[rows, labels]

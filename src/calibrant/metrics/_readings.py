@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -25,7 +25,7 @@ from calibrant._types import Floats
 from calibrant._weights import row_counts
 from calibrant.metrics._cells import CELL_EDGES, kde_columns
 from calibrant.metrics._class_bins import class_stats
-from calibrant.metrics._class_resampling import class_bootstrap, class_null, draw_labels
+from calibrant.metrics._class_resampling import class_bootstrap, class_null, draw_rows
 from calibrant.metrics._inversion import Family, families
 from calibrant.metrics._labelled import Labelled
 from calibrant.metrics._notions import check_two_classes, class_outcomes
@@ -180,47 +180,30 @@ class _ClassSample:
 
 @dataclass(frozen=True)
 class _LabelSample:
-    """Rows of which nothing is known in advance: every draw is computed anew.
-
-    Copies of a row of whole weight are rows of their own, so that each has a label to draw.
-    """
+    """Rows of which nothing is known in advance: every draw is computed anew."""
 
     data: Labelled
     n_bins: int
 
     def null(self, drawing: Drawing) -> Floats:
-        data = self._copied()
-        probs = to_numpy(data.probs).astype(np.float64)
+        probs = to_numpy(self.data.probs).astype(np.float64)
+        draws = draw_rows(probs, self.data.weight, drawing.n_resamples, drawing.rng)
         return np.stack(
-            [
-                drawing.all_of(RowsInBins(_with(data, labels=labels), self.n_bins))
-                for batch in draw_labels(probs, drawing.n_resamples, drawing.rng)
-                for labels in batch.T
-            ]
+            [self._values(drawing, probs[rows], labels, weight) for rows, labels, weight in draws]
         )
 
     def bootstrap(self, drawing: Drawing) -> Floats:
-        data = self._copied()
-        ones = np.ones(data.n_rows, np.int64)
+        probs, labels = to_numpy(self.data.probs), self.data.labels
+        count, one = row_counts(self.data.weight)
         values = []
         for _ in range(drawing.n_resamples):
-            times = draw_repetitions(ones, 1, drawing.rng)[:, 0]
-            drawn = _with(data, weight=data.weight * times, weighted=True)
-            values.append(drawing.all_of(RowsInBins(drawn, self.n_bins)))
+            times = draw_repetitions(count, 1, drawing.rng)[:, 0]
+            values.append(self._values(drawing, probs, labels, one * times))
         return np.stack(values)
 
     def families(self, drawing: Drawing) -> list[Family]:
         return []
 
-    def _copied(self) -> Labelled:
-        copies, weight = row_counts(self.data.weight)
-        if np.all(copies == 1):
-            return self.data
-        row = np.repeat(np.arange(len(copies)), copies)
-        probs = to_numpy(self.data.probs)[row]
-        return Labelled(probs, self.data.labels[row], weight[row], self.data.weighted)
-
-
-def _with(data: Labelled, **changed: Any) -> Labelled:
-    """The same rows with other labels or weights, and nothing remembered of them."""
-    return replace(data, log_true=None, _made={}, **changed)
+    def _values(self, drawing: Drawing, probs: Any, labels: Any, weight: Floats) -> Floats:
+        drawn = Labelled(probs, labels, weight, weighted=True)
+        return drawing.all_of(RowsInBins(drawn, self.n_bins))

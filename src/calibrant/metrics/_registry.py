@@ -27,12 +27,14 @@ from calibrant.metrics.scores import brier_rows, correct_rows, nll_rows
 from calibrant.metrics.smooth import smooth_error
 
 
-def _unasked(name: str, heading: str, statistic: Statistic, notion: Notion = "classwise") -> Metric:
-    """An error that makes bins of its own; every draw costs as much as the error itself."""
+def _with_bins_of_its_own(
+    name: str, heading: str, title: str, statistic: Statistic, notion: Notion
+) -> Metric:
+    """An error of which every draw costs as much as itself: only where it is asked for."""
     return Metric(
         name,
         heading=heading,
-        title=_TITLES[name],
+        title=title,
         reads="labels",
         statistic=statistic,
         merging=None,
@@ -41,14 +43,6 @@ def _unasked(name: str, heading: str, statistic: Statistic, notion: Notion = "cl
         by_default=False,
     )
 
-
-_TITLES = {
-    "classwise_adaptive_ece": "classwise ECE in bins of equally many rows",
-    "classwise_debiased_ece": "classwise RMS-ECE less the noise of the labels",
-    "ace": "mean gap of equal bins of all classes",
-    "top_label_ece": "ECE of the rows of each predicted class",
-    "ece_sweep": "ECE in as many bins as keep the accuracy increasing",
-}
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -150,11 +144,41 @@ METRICS: dict[str, Metric] = {
             merging=None,
             notion="class-1",
         ),
-        _unasked("classwise_adaptive_ece", "Classwise adaptive ECE", classwise_adaptive_error),
-        _unasked("classwise_debiased_ece", "Classwise debiased ECE", classwise_debiased_error),
-        _unasked("ace", "ACE", adaptive_error_of_bins),
-        _unasked("top_label_ece", "Top-label ECE", top_label_error, "top-label"),
-        _unasked("ece_sweep", "ECE-sweep", sweep_error, "confidence"),
+        _with_bins_of_its_own(
+            "classwise_adaptive_ece",
+            "Classwise adaptive ECE",
+            "classwise ECE in bins of equally many rows",
+            classwise_adaptive_error,
+            "classwise",
+        ),
+        _with_bins_of_its_own(
+            "classwise_debiased_ece",
+            "Classwise debiased ECE",
+            "classwise RMS-ECE less the noise of the labels",
+            classwise_debiased_error,
+            "classwise",
+        ),
+        _with_bins_of_its_own(
+            "ace",
+            "ACE",
+            "mean gap of equal bins of all classes",
+            adaptive_error_of_bins,
+            "classwise",
+        ),
+        _with_bins_of_its_own(
+            "top_label_ece",
+            "Top-label ECE",
+            "ECE of the rows of each predicted class",
+            top_label_error,
+            "top-label",
+        ),
+        _with_bins_of_its_own(
+            "ece_sweep",
+            "ECE-sweep",
+            "ECE in as many bins as keep the accuracy increasing",
+            sweep_error,
+            "confidence",
+        ),
     )
 }
 

@@ -123,13 +123,12 @@ def test_loss_reached_is_the_authors(oracle, oracle_data):
 
 
 def test_loss_reached_without_a_penalty(oracle, oracle_data):
-    """There are many valleys then, and rounding decides which one a fit ends in: three tries."""
+    """There are many valleys then, and with few starts rounding decides which one a fit ends in."""
     logits, labels = oracle_data("A_val")
-    reached = [
-        DiagonalOrderPreserving(penalty=0.0).fit(logits * scale, labels).fit_info_.after
-        for scale in (1.0, 1.0 + 1e-9, 1.0 + 1e-8)
-    ]
-    assert min(reached) <= oracle("iop_diag_lbfgs_A")["output"]["zero_grad_fixed"]["loss1"]
+    recorded = oracle("iop_diag_lbfgs_A")["output"]["zero_grad_fixed"]["loss1"]
+    for scale in (1.0, 1.0 + 1e-9, 1.0 + 1e-7, 1.0 + 1e-5):
+        model = DiagonalOrderPreserving(penalty=0.0, starts=10).fit(logits * scale, labels)
+        assert model.fit_info_.after <= recorded
 
 
 # --- the pieces ---
