@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = ROOT / "requirements"
 BUILDS = REQUIREMENTS / "torch-builds.txt"
-GROUPS = ("pip", "build", "tools", "check", "test", "jax")
+GROUPS = ("pip", "build", "tools", "check", "test", "docs", "jax")
 
 
 def main(options: list[str]) -> None:
