@@ -30,6 +30,7 @@ from calibrant.papers.pts.summary import (
     published,
 )
 from reproduction_support import few_steps, tiny_set, write_set
+from tools_support import load_tool
 
 TINY = plan.Scope(seeds=2)
 SETS = ("cifar10-lenet5", "cifar100-mobilenetv2", "imagenet5k-mobilenetv2")
@@ -559,6 +560,53 @@ def test_a_second_run_computes_nothing_and_writes_the_same_page(made, monkeypatc
         (out / "index.html").read_bytes(),
         (out / "figures" / "fig2.svg").read_bytes(),
     ) == before
+
+
+def test_a_preview_computes_nothing_and_says_what_is_missing(made, tmp_path, monkeypatch):
+    rows = sorted((made.page.parent / "rows").iterdir())
+    (tmp_path / "rows").mkdir()
+    kept = [file for file in rows if '"method": "pts-paper"' not in file.read_text()]
+    for file in kept:
+        (tmp_path / "rows" / file.name).write_bytes(file.read_bytes())
+    monkeypatch.setattr(runner, "_work", None)
+    chosen = sources([made.page.parent.parent / "sets"], only=made.results.names)
+    with few_steps():
+        shown = reproduce(chosen, tmp_path, scope=TINY, workers=1, kept_only=True)
+        with pytest.raises(ValueError, match="holds no row of these experiments yet"):
+            reproduce(chosen, tmp_path / "none", scope=TINY, workers=1, kept_only=True)
+    assert 0 < len(shown.results.rows) < len(made.results.rows)
+    assert {one.verdicts["pts-paper"] for one in shown.verdicts[:3]} == {verdicts.UNKNOWN}
+    text = (tmp_path / "index.md").read_text()
+    assert f"{len(shown.results.rows)} of {len(made.results.rows)} experiments so far" in text
+
+
+def test_figures_touch_no_setting_of_matplotlib(made, tmp_path):
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    figures.draw_all(made.results, ["cifar100-mobilenetv2"], False, tmp_path)
+    assert dict(mpl.rcParams) == before
+
+
+def test_no_marker_of_figure_1a_is_cut(made):
+    with figures._style():
+        canvas = figures._grid(made.results, ["cifar100-mobilenetv2"], figures._expressive_power)
+        canvas.draw_without_rendering()
+    [axes] = canvas.axes
+    left, _ = axes.get_xlim()
+    places = [x for line in axes.lines for x in line.get_xdata()]
+    whole, _ = axes.transData.transform((min(places), 1.0)) - axes.transData.transform((left, 1.0))
+    assert whole > 5.0  # points: wider than half a marker
+
+
+def test_results_are_published_with_their_origin(made, tmp_path, monkeypatch):
+    tool = load_tool("publish_reproduction", monkeypatch)
+    tool.publish(made.page.parent, tmp_path / "docs", "Made by `make reproduce` at commit abc.")
+    lines = (tmp_path / "docs" / "index.md").read_text().splitlines()
+    assert lines[4].startswith("# ")
+    assert lines[6] == "Made by `make reproduce` at commit abc."
+    assert json.loads((tmp_path / "docs" / "tables.json").read_text())["claims"]
+    assert (tmp_path / "docs" / "figures" / "fig1a.svg").is_file()
 
 
 @pytest.mark.parametrize("name", ["index.html", "rows.csv", "figures/fig2.png"])

@@ -118,6 +118,9 @@ def reproduce(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; left out: one per core.")
     ] = None,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Run nothing: the page of the rows that are there.")
+    ] = False,
 ) -> None:
     """Rebuild the tables and figures of the PTS paper; an interrupted run goes on where it was."""
     if context.invoked_subcommand is not None:
@@ -137,7 +140,7 @@ def reproduce(
     only = sets.split(",") if sets else ()
     chosen = sources(logits or (), added, only, {**reading, "max_size": parse_size(max_size)})
     with _progress() as report:
-        made = run(chosen, out, scope=scope, workers=workers, report=report)
+        made = run(chosen, out, scope=scope, workers=workers, report=report, kept_only=preview)
     _print_summary(made)
 
 

@@ -39,6 +39,7 @@ MARKERS = {"ts": "s", "ets": "^", "pts-paper": "D", "pts": "o", "irova-raw": "v"
 TEMPERATURE_FAMILY = ("ts", "ets", *RECIPES)
 BESIDE_NON_PARAMETRIC = (*NON_PARAMETRIC, *RECIPES)
 PANEL = (2.9, 2.4)  # inches
+MOST_COLUMNS = 4
 SUFFIXES = ("svg", "png")
 
 
@@ -171,8 +172,8 @@ Panel = Callable[[Any, Results, str], None]
 
 def _grid(results: Results, names: Sequence[str], panel: Panel) -> Any:
     """One panel per set, and the legend in a place of its own."""
-    columns = min(4, len(names))
-    rows = -(-len(names) // columns)
+    rows = -(-len(names) // MOST_COLUMNS)
+    columns = -(-len(names) // rows)
     size = (PANEL[0] * max(columns, 2), PANEL[1] * rows + 0.5)
     figure, axes = _canvas(size, rows, columns)
     for axis, name in zip(axes.flat, names, strict=False):
@@ -272,6 +273,8 @@ def _temperatures(axis: Any, results: Results, name: str) -> None:
         for method in RECIPES
         if 0 in (rows := results.by_seed(name, method))
     }
+    if not known:
+        return
     low, high = np.quantile(np.concatenate(list(known.values())), [0.005, 0.995])
     edges = np.linspace(low, max(high, low + 0.05), 41)
     for method, temperatures in known.items():
@@ -310,6 +313,8 @@ def _bins(results: Results, group: Sequence[str]) -> Any:
             for name in group
             if results.by_seed(name, method)
         ]
+        if not by_set:
+            continue
         curves = PERCENT * np.array(by_set)
         mean, spread = curves.mean(axis=0), curves.std(axis=0, ddof=1 if len(curves) > 1 else 0)
         look = {"color": COLOURS[method], "label": METHODS[method].label}
@@ -348,6 +353,8 @@ def _mean_bars(results: Results) -> Any:
 def _bars(axis: Any, results: Results, names: Sequence[str], label: str) -> None:
     methods = [key for key, method in METHODS.items() if method.published not in ("", "Linear")]
     means = {m: [results.mean("ece", name, m) for name in names] for m in methods}
+    methods = [m for m in methods if not np.isnan(means[m]).all()]
+    means = {m: means[m] for m in methods}
     place = np.arange(len(methods))
     axis.bar(
         place,

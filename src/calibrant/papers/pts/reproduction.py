@@ -75,23 +75,29 @@ def reproduce(
     scope: plan.Scope = plan.FULL,
     workers: int | None = None,
     report: runner.Report = lambda done, total, left: None,
+    kept_only: bool = False,
 ) -> Reproduction:
     """Run the experiments on all sets and write the result page into ``out``.
 
-    Rows that ``out/rows`` holds from an earlier or interrupted run are not computed again.
+    Rows that ``out/rows`` holds from an earlier or interrupted run are not computed again; with
+    ``kept_only`` the page is made of them alone.
     """
     need("matplotlib")  # before an hour of work, not after it
     _check_can_write(out)
     names = [source.name for source in sources]
     settings = plan.settings(names, scope)
-    rows = runner.run_all(settings, sources, out / "rows", workers=workers, report=report)
+    rows = runner.run_all(
+        settings, sources, out / "rows", workers=workers, report=report, kept_only=kept_only
+    )
+    if not rows:
+        raise ValueError(f"{out / 'rows'} holds no row of these experiments yet")
     results = Results(sorted(rows, key=lambda row: names.index(row["data"])))
     add_excess(results)
     group, real = imagenet_group(names)
     tables = all_tables(results, group)
     verdicts = claims.judge_all(results, of_the_paper(names), group)
     drawn = figures.draw_all(results, group, real, out / "figures")
-    sections = _sections(results, tables, verdicts, drawn, group, real)
+    sections = _sections(results, tables, verdicts, drawn, group, real, len(settings))
     made = Reproduction(results, tables, verdicts, coverage(names), out / "index.html")
     texts = (
         *(page.markdown(TITLE, sections), page.html(TITLE, sections)),
@@ -145,6 +151,7 @@ def _sections(
     drawn: list[figures.Figure],
     group: Sequence[str],
     real: bool,
+    planned: int,
 ) -> list[page.Section]:
     whose = "" if real else STAND_IN_NOTE if group else NO_GROUP_NOTE
     divisors = (
@@ -191,7 +198,7 @@ def _sections(
         page.Section("What the paper's numbers do not agree on", INCONSISTENT),
         page.Section("What the paper mentions and is not compared", MENTIONED),
         page.Section("What the fits said", (), (_notes(results),)),
-        page.Section("Run it again", _again(results)),
+        page.Section("Run it again", _again(results, planned)),
     ]
 
 
@@ -320,14 +327,15 @@ def _notes(results: Results) -> page.Words:
     )
 
 
-def _again(results: Results) -> tuple[str, ...]:
+def _again(results: Results, planned: int) -> tuple[str, ...]:
     seconds = sum(row["fit_seconds"] for row in results.rows)
+    run = len(results.rows)
+    count = f"{run} experiments" if run == planned else f"{run} of {planned} experiments so far"
     return (
         "calibrant reproduce --out FOLDER runs all of it (make reproduce in a clone, which adds "
         "the logits in data/); --add NAME VAL TEST adds your own logits. Rows are kept in "
         "FOLDER/rows: a second run computes only what is new.",
-        f"{len(results.rows)} experiments, {seconds / 60.0:.0f} minutes of fitting in all; "
-        "rows.csv has every one of them.",
+        f"{count}, {seconds / 60.0:.0f} minutes of fitting in all; rows.csv has every one of them.",
     )
 
 

@@ -39,14 +39,20 @@ def run_all(
     *,
     workers: int | None = None,
     report: Report = lambda done, total, left: None,
+    kept_only: bool = False,
 ) -> list[Row]:
-    """The rows of all settings, in their order; those that ``folder`` holds are read."""
+    """The rows of all settings, in their order; those that ``folder`` holds are read.
+
+    With ``kept_only`` nothing is computed, and the rows that are there are given.
+    """
     by_name = {source.name: source for source in sources}
     digests = _digests(settings, by_name)
     folder.mkdir(parents=True, exist_ok=True)
     kept = RowFiles(folder)
     keys = {one: row_key(one, digests[_logits_of(one, by_name)]) for one in settings}
     rows = kept.read_all(dict.fromkeys(keys.values()))
+    if kept_only:
+        settings = [one for one in settings if keys[one] in rows]
     missing = [one for one in settings if keys[one] not in rows]
     pace = _Pace(missing, len(settings), report)
     with closing(_computed(missing, by_name, workers or available_cores())) as computed:
