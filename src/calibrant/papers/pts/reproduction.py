@@ -20,7 +20,10 @@ from calibrant.papers.pts.coverage import INCONSISTENT, MENTIONED, Coverage, cov
 from calibrant.papers.pts.experiments import FRACTIONS, METHODS
 from calibrant.papers.pts.inference import add_excess
 from calibrant.papers.pts.logit_sets import (
+    IMAGENET,
+    ON_CIFAR,
     PAPER_ROWS,
+    STAND_INS,
     Source,
     imagenet_group,
     of_the_paper,
@@ -84,7 +87,7 @@ def reproduce(
     """
     need("matplotlib")  # before an hour of work, not after it
     _check_can_write(out)
-    names = [source.name for source in sources]
+    names = _in_the_papers_order([source.name for source in sources])
     settings = plan.settings(names, scope)
     rows = runner.run_all(
         settings, sources, out / "rows", workers=workers, report=report, kept_only=kept_only
@@ -106,6 +109,13 @@ def reproduce(
     for name, text in zip(FILES, texts, strict=True):
         write_text(out / name, text)
     return made
+
+
+def _in_the_papers_order(names: Sequence[str]) -> list[str]:
+    """The rows of Table 1, then what is in none of its rows."""
+    known = [*ON_CIFAR, *STAND_INS, *IMAGENET]
+    first = [name for name in known if name in names]
+    return [*first, *(name for name in names if name not in known)]
 
 
 def _check_can_write(out: Path) -> None:
