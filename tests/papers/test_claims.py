@@ -16,6 +16,7 @@ from calibrant.papers.pts.coverage import coverage
 from calibrant.papers.pts.experiments import BIN_SWEEP, TOP_KS, Setting, run
 from calibrant.papers.pts.inference import Difference, Sample, Variant
 from calibrant.papers.pts.logit_sets import PAPER_ROWS, STAND_INS
+from calibrant.papers.pts.per_row import packed
 from calibrant.papers.pts.summary import Results, published
 from calibrant.papers.pts.verdicts import FAILS, HOLDS, PARTLY, RIVALS, SAME, UNKNOWN
 from reproduction_support import tiny_set
@@ -101,6 +102,17 @@ def test_seeds_that_differ_widen_the_error():
 def test_variants_that_were_not_run_give_nothing(results):
     assert inference.sample(results, "tiny", [Variant("ts"), Variant("pts")]) is None
     assert inference.over(results, ["tiny", "other"], [Variant("ts")]) is None
+
+
+def test_an_infinite_loss_has_no_value_and_no_draws():
+    row = run(Setting("tiny", "ts"), tiny_set())
+    labels = tiny_set().test_labels
+    wrong = np.eye(4)[(labels + 1) % 4]
+    texts = packed(wrong, labels, "strict", losses=True)
+    results = Results([row | {"nll": None, "per_row": texts}])
+    found = inference.sample(results, "tiny", [Variant("ts")], "nll")
+    assert found is not None
+    assert np.isnan(found.points[0])
 
 
 def test_holm_is_stricter_than_single_tests_and_monotone():

@@ -173,6 +173,8 @@ def _row_draws(row: dict[str, Any], metric: str, bins: int) -> Floats:
     weights = _weights(row["data"], row["seed"], rows)
     if metric in ("gain", "brier", "nll"):
         values = unpacked(row["per_row"], "nll" if metric == "nll" else "brier", rows)
+        if not np.isfinite(values).all():  # a true class with 0: the metric itself has no value
+            return np.zeros(DRAWS)
         means = weights @ values.astype(np.float32)
         drawn = -means if metric == "gain" else means
     elif metric == "accuracy":
