@@ -14,8 +14,9 @@ from scipy.special import softmax
 import calibrant
 from calibrant import metrics
 from calibrant._errors import noted, warn
+from calibrant._trials import timed_fit
 from calibrant.calibrators import REGISTRY
-from calibrant.comparison import Comparison, timed_fit
+from calibrant.comparison import Comparison
 
 
 def example(rows=300, classes=4, seed=0):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from calibrant._errors import noted, warn
-from calibrant._memory import lacks_memory
 from calibrant._progress import reporter
+from calibrant._trials import DEFAULT_FOLDS, Judged, Methods, Trial
 from calibrant._types import InputKind, Progress
-from calibrant.calibrators import REGISTRY, acronym, calibrator
-from calibrant.metrics._labelled import accepted, labelled
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.metrics._registry import METRICS, metrics_named
@@ -118,13 +114,14 @@ class Comparison(PlainDocument, Sequence[MethodResult]):
 def compare(
     val_scores: Any,
     val_labels: Any,
-    test_scores: Any,
-    test_labels: Any,
+    test_scores: Any = None,
+    test_labels: Any = None,
     *,
-    methods: Iterable[str] | None = None,
+    methods: Methods | None = None,
     metrics: Iterable[str] = DEFAULT_METRICS,
     input: InputKind = "logits",  # noqa: A002 - the word of the whole public interface
     n_bins: int = DEFAULT_BINS,
+    cv: int = DEFAULT_FOLDS,
     val_weight: Any = None,
     test_weight: Any = None,
     ignore_index: int | None = None,
@@ -151,6 +148,8 @@ def compare(
         What the scores are.
     n_bins : int, default 15
         The number of bins.
+    cv : int, default 5
+        The number of folds where there are no test scores.
     val_weight : array of shape (n_val,), optional
         The weight of each validation row; all 1 by default.
     test_weight : array of shape (n_test,), optional
@@ -179,97 +178,33 @@ def compare(
     >>> comparison[1].nll < comparison[0].nll
     True
     """
-    fitted = accepted(val_scores, val_labels, val_weight, input, ignore_index)
-    n_classes = fitted[0].shape[1]
-    judged = accepted(test_scores, test_labels, test_weight, input, ignore_index, n_classes)
-    if judged[0].shape[1] != n_classes:
-        raise ValueError(
-            "validation and test scores must have the same classes, got "
-            f"{n_classes} and {judged[0].shape[1]}"
-        )
-    chosen = metrics_named(metrics, weighted=test_weight is not None)
-    names = _methods_named(methods, *fitted[0].shape)
-    results = []
+    trial = Trial.of(
+        val_scores,
+        val_labels,
+        test_scores,
+        test_labels,
+        methods=methods,
+        input=input,
+        val_weight=val_weight,
+        test_weight=test_weight,
+        ignore_index=ignore_index,
+        cv=cv,
+    )
+    chosen = metrics_named(metrics, weighted=trial.judged.weight is not None)
     with reporter("comparing", progress) as report:
-        for done, name in enumerate(names):
-            report(done, len(names))
-            model = calibrator(name, input=input)
-            seconds, notes = timed_fit(model, *fitted)
-            values = _judge(chosen, model.predict_proba(judged[0]), *judged[1:], n_bins)
-            kept = bool(model.accuracy_preserving)
-            results.append(MethodResult(name, kept, values, seconds, notes))
-        report(len(names), len(names))
-    shown = tuple(metric.name for metric in chosen)
-    return Comparison(tuple(results), shown, n_bins, len(fitted[0]), len(judged[0]))
+        return compared(trial, trial.outcomes(report), chosen, n_bins)
 
 
-def timed_fit(
-    model: Any, scores: Any, labels: Any, sample_weight: Any = None
-) -> tuple[float, tuple[str, ...]]:
-    """Fit a calibrator, and catch what it warns of.
-
-    Parameters
-    ----------
-    model : Calibrator
-        The calibrator to fit.
-    scores : array of shape (n_rows, n_classes)
-        The scores to fit on.
-    labels : array of shape (n_rows,)
-        Their true classes.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-
-    Returns
-    -------
-    seconds : float
-        How long the fit took.
-    notes : tuple of str
-        What calibrant would have warned of. Warnings of others pass.
-
-    Examples
-    --------
-    >>> import calibrant
-    >>> seconds, notes = timed_fit(calibrant.TS(), [[2.0, 0.0], [1.0, 0.0]], [0, 1])
-    >>> seconds > 0.0, len(notes)
-    (True, 0)
-    """
-    with noted() as notes:
-        started = time.perf_counter()
-        model.fit(scores, labels, sample_weight=sample_weight)
-        seconds = time.perf_counter() - started
-    return seconds, tuple(notes)
-
-
-def _judge(
-    metrics: list[Metric], probs: Any, labels: Any, weight: Any, n_bins: int
-) -> dict[str, float]:
-    """The values by name; the arrays are checked once for all of them."""
-    data = labelled(probs, labels, weight)
-    return {metric.name: metric.value(data, n_bins) for metric in metrics}
-
-
-def _methods_named(methods: Iterable[str] | None, n_rows: int, n_classes: int) -> list[str]:
-    """Methods by their names, each once; None is all that take so many rows and classes."""
-    if methods is None:
-        return _fitting(n_rows, n_classes)
-    names = [methods] if isinstance(methods, str) else list(methods)
-    if not all(isinstance(name, str) for name in names):
-        raise TypeError(f"methods must be names such as 'ts', got {names!r}")
-    names = list(dict.fromkeys(map(acronym, names)))  # refuses what is none
-    if not names:
-        raise ValueError(f"methods must name at least one of {', '.join(REGISTRY)}, got none")
-    for name in names:
-        cls = REGISTRY[name]
-        if cls.two_classes_only and n_classes != 2:
-            raise ValueError(f"{cls.__name__} is for two classes, got {n_classes}")
-    return names
-
-
-def _fitting(n_rows: int, n_classes: int) -> list[str]:
-    """The methods that take scores of this size; that some would need too much memory is told."""
-    names = [name for name, cls in REGISTRY.items() if n_classes == 2 or not cls.two_classes_only]
-    needs = {name: calibrator(name)._memory_needed(n_rows, n_classes) for name in names}
-    too_large = [name for name, needed in needs.items() if lacks_memory(needed)]
-    if too_large:
-        warn(f"left out, since they need more memory than is available: {', '.join(too_large)}")
-    return [name for name in names if name not in too_large]
+def compared(
+    trial: Trial, outcomes: Iterable[Judged], metrics: list[Metric], n_bins: int
+) -> Comparison:
+    """The comparison of methods that a trial has fitted."""
+    results = []
+    for one in outcomes:
+        data = trial.labelled(one)
+        values = {metric.name: metric.value(data, n_bins) for metric in metrics}
+        results.append(
+            MethodResult(one.method, one.accuracy_preserving, values, one.fit_seconds, one.notes)
+        )
+    names = tuple(metric.name for metric in metrics)
+    return Comparison(tuple(results), names, n_bins, trial.n_val, trial.n_test)
