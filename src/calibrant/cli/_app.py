@@ -79,9 +79,10 @@ app.command(
 )(evaluate)
 app.command(
     epilog=_examples(
+        "calibrant compare val.npz    (cross-validation: the test set stays unseen)",
         "calibrant compare val.npz test.npz",
         "calibrant compare val.npz test.npz --methods ts,ets,pts --metrics ece,nll --json",
-        "calibrant compare z.npy t.npy --input logits --val-labels y.npy --test-labels u.npy",
+        "calibrant compare z.npy t.npy --input logits --labels y.npy --test-labels u.npy",
     )
 )(compare)
 app.command(epilog=_examples("calibrant demo", "calibrant demo --json"))(demo)

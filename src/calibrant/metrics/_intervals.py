@@ -12,6 +12,9 @@ from scipy.special import ndtri
 from calibrant._types import Floats
 from calibrant._weights import copy_squares, effective_rows, weighted_mean
 
+DEFAULT_LEVEL = 0.95
+DEFAULT_RESAMPLES = 200
+
 Method = Literal["auto", "basic", "percentile"]
 
 

@@ -10,8 +10,10 @@ from typing import Any, cast
 import numpy as np
 
 from calibrant._binning import BinStats
+from calibrant._frames import Backend, frame_of
+from calibrant._tables import Shown, counted
 from calibrant.metrics._intervals import Estimate
-from calibrant.metrics._tables import counted, unit_note
+from calibrant.metrics._tables import estimate_columns
 from calibrant.metrics.decomposition import BrierDecomposition
 
 
@@ -70,8 +72,8 @@ class PlainDocument:
         return json.dumps(_finite(self.to_dict()), indent=indent, allow_nan=False)
 
 
-@dataclass(frozen=True)
-class MetricReport(PlainDocument):
+@dataclass(frozen=True, repr=False)
+class MetricReport(Shown, PlainDocument):
     """Metrics of one set of probabilities; the base of ``Evaluation`` and ``MeterReport``."""
 
     n_rows: int
@@ -80,7 +82,31 @@ class MetricReport(PlainDocument):
     brier_decomposition: BrierDecomposition | None
     bins: BinStats
 
+    def __repr__(self) -> str:
+        found = (f"{name}={known.value:.4g}" for name, known in self.metrics.items())
+        return f"{type(self).__name__}({self._sizes()}: {', '.join(found)})"
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Convert to a data frame: one row per metric, every number as a fraction.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default "pandas"
+            The library, which must be installed.
+
+        Returns
+        -------
+        DataFrame
+            The columns ``metric``, ``value``, ``low``, ``high``, ``null``, ``p_value`` and
+            ``std_error``; what is not known is missing.
+        """
+        return frame_of(self._columns(), backend)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return estimate_columns(self.metrics)
+
+    def _sizes(self) -> str:
+        return f"{counted(self.n_rows, 'row')}, {counted(self.n_classes, 'class')}"
+
     def _headline(self) -> str:
-        """The sizes, and how to read the numbers."""
-        size = f"{counted(self.n_rows, 'row')}, {counted(self.n_classes, 'class')}"
-        return f"{size}, {counted(len(self.bins.weight), 'bin')}; {unit_note(self.metrics)}"
+        return f"{self._sizes()}, {counted(len(self.bins.weight), 'bin')}"
