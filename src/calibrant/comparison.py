@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from calibrant._documents import PlainDocument
 from calibrant._frames import Backend, frame_of
 from calibrant._progress import reporter
 from calibrant._random import generator
@@ -24,7 +25,7 @@ from calibrant.metrics._intervals import (
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.metrics._registry import METRICS, metrics_named
-from calibrant.metrics._report import PlainDocument, missing
+from calibrant.metrics._report import missing
 from calibrant.metrics._tables import interval_text, p_text
 
 DEFAULT_METRICS = ("accuracy", "ece", "classwise_ece", "brier", "nll")

@@ -19,6 +19,7 @@ from scipy.special import entr
 from sklearn.base import clone
 
 from calibrant._arrays import as_numpy, to_numpy
+from calibrant._documents import PlainDocument
 from calibrant._errors import noted
 from calibrant._frames import Backend, frame_of
 from calibrant._progress import reporter
@@ -33,7 +34,6 @@ from calibrant.metrics._class_resampling import draw_rows
 from calibrant.metrics._intervals import check_resamples, p_value_of
 from calibrant.metrics._labelled import accepted, labelled
 from calibrant.metrics._registry import METRICS
-from calibrant.metrics._report import PlainDocument
 from calibrant.metrics._tables import p_text
 from calibrant.metrics.scores import brier_rows, nll_rows
 

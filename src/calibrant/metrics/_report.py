@@ -1,15 +1,13 @@
-"""What reports of metrics share: values by name, plain documents, JSON."""
+"""What reports of metrics share: values by name, sizes, frames."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any, cast
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
 
 from calibrant._binning import BinStats
+from calibrant._documents import PlainDocument
 from calibrant._frames import Backend, frame_of
 from calibrant._tables import Shown, counted
 from calibrant.metrics._intervals import Estimate
@@ -22,54 +20,6 @@ def missing(owner: object, name: str, computed: Iterable[str]) -> AttributeError
     return AttributeError(
         f"{type(owner).__name__} has no {name!r}; computed were {', '.join(computed)}"
     )
-
-
-def plain(value: Any) -> Any:
-    """Tuples and arrays as lists, in nested dicts and lists."""
-    if isinstance(value, dict):
-        return {name: plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _finite(value: Any) -> Any:
-    """A plain document for JSON, which has no infinity: null stands for it."""
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-class PlainDocument:
-    """A dataclass that can be turned into a plain document and into JSON."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to plain numbers, lists and dicts.
-
-        Returns
-        -------
-        dict
-            The fields by their names.
-        """
-        fields: dict[str, Any] = plain(asdict(cast(Any, self)))
-        return fields
-
-    def to_json(self, indent: int | None = None) -> str:
-        """Convert to JSON text; an infinite number (the NLL of an impossible label) becomes null.
-
-        Parameters
-        ----------
-        indent : int, optional
-            Spaces per level; all on one line by default.
-
-        Returns
-        -------
-        str
-            The text.
-        """
-        return json.dumps(_finite(self.to_dict()), indent=indent, allow_nan=False)
 
 
 @dataclass(frozen=True, repr=False)
