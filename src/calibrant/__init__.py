@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from calibrant import calibrators, datasets, diagrams, formulas, io, metrics, profile, sklearn
     from calibrant import onnx as onnx
+    from calibrant import report as report
     from calibrant import torch as torch
     from calibrant._errors import CalibrationWarning, FileError
     from calibrant.calibrators import (
@@ -129,6 +130,7 @@ _MODULES = (
     "metrics",
     "onnx",
     "profile",
+    "report",
     "sklearn",
     "torch",
 )

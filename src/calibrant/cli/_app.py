@@ -15,6 +15,7 @@ from calibrant.cli._evaluate import evaluate
 from calibrant.cli._fit import fit
 from calibrant.cli._graphs import attach, export
 from calibrant.cli._methods import methods
+from calibrant.cli._report import report
 from calibrant.cli._reproduce import reproduce_app
 
 
@@ -85,6 +86,13 @@ app.command(
         "calibrant compare z.npy t.npy --input logits --labels y.npy --test-labels u.npy",
     )
 )(compare)
+app.command(
+    epilog=_examples(
+        "calibrant report -o report.html    (of embedded logits)",
+        "calibrant report val.npz test.npz -o report.html --methods ts,ets,pts,auto",
+        "calibrant report val.npz -o report.html    (cross-validation)",
+    )
+)(report)
 app.command(epilog=_examples("calibrant demo", "calibrant demo --json"))(demo)
 app.command(
     epilog=_examples(

@@ -136,8 +136,7 @@ def _increasing_interval(share: Floats, rows: Floats, level: float) -> tuple[Flo
 
 def _smooth(part: Outcomes, ranges: Ranges) -> Curve:
     """A local line through the residuals of neighbouring rows, plus the chance itself."""
-    edges = make_edges(part.score, _CELLS, "equal-mass", part.weight)
-    rows = BinnedRows.of(part.score, part.hit, part.weight, edges)
+    rows = BinnedRows.of(part.score, part.hit, part.weight, _cells(part))
     stats = rows.stats()
     lines = _LocalLines.of(stats)
 
@@ -159,6 +158,13 @@ def _smooth(part: Outcomes, ranges: Ranges) -> Curve:
     error = float(stats.share @ np.abs(curve - stats.confidence))
     low, high, band_low, band_high = np.clip([*interval, *band], 0.0, 1.0)
     return Curve(stats.confidence, curve, stats.weight, low, high, band_low, band_high, None, error)
+
+
+def _cells(part: Outcomes) -> Floats:
+    """Edges of cells of equally many rows, none of which is empty."""
+    edges = make_edges(part.score, _CELLS, "equal-mass", part.weight)
+    filled = BinStats.from_confidence(part.score, part.hit, sample_weight=part.weight, edges=edges)
+    return np.r_[0.0, edges[1:][filled.weight > 0.0]]
 
 
 class _LocalLines(NamedTuple):
