@@ -67,6 +67,8 @@ def page(contents: Contents, title: str, names: Sequence[str], provenance: Prove
         methods=list(contents.shown),
         kinds=KINDS,
         with_temperatures=[name for name, one in contents.shown.items() if one.temperatures],
+        n_classes=contents.n_classes,
+        n_shown=min(contents.n_classes, _MOST_CLASSES),
         mistakes=contents.mistakes,
         names=names,
         notes=[(r.method, note) for r in contents.comparison for note in r.notes],
