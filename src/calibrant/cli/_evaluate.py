@@ -155,10 +155,9 @@ def _print_evaluations(
         print_json({**document, "evaluation": full.to_dict()})
         return
     if len(evaluations) > 1:
-        show(metric_table(f"{file.name}: {counted(full.n_rows, 'row')}", judged))
+        show(metric_table(counted(full.n_rows, "row"), judged), file.name)
         say("")
-    say(f"{file.name if subject == 'scores' else subject}:")
-    show(full)
+    show(full, file.name if subject == "scores" else subject)
 
 
 # --- many files -------------------------------------------------------------------------------
@@ -175,8 +174,8 @@ def _print_reports(
     if as_json:
         print_json({"n_rows": scores.n_rows, "files": n_files, "n_bins": n_bins, **judged})
     else:
-        size = f"{n_files} files: {counted(scores.n_rows, 'row')}, {counted(n_bins, 'bin')}"
-        show(metric_table(size, judged))
+        size = f"{counted(scores.n_rows, 'row')}, {counted(n_bins, 'bin')}"
+        show(metric_table(size, judged), f"{n_files} files")
 
 
 def _values(reports: Mapping[str, MetricReport], names: list[str]) -> dict[str, dict[str, float]]:
