@@ -33,6 +33,7 @@ MODULES = (
     "calibrant",
     "calibrant.metrics",
     "calibrant.calibrators",
+    "calibrant.diagrams",
     "calibrant.formulas",
     "calibrant.torch",
     "calibrant.onnx",
@@ -64,10 +65,12 @@ CODES = {
 # calibrators are given, or a base.
 NO_EXAMPLES = frozenset(
     {
+        "BinSweep",
         "BrierDecomposition",
         "CalibratedPair",
         "CalibrationIndices",
         "CalibrationTest",
+        "ClassGaps",
         "Comparison",
         "CoxTest",
         "CumulativeTest",
@@ -77,14 +80,18 @@ NO_EXAMPLES = frozenset(
         "HosmerLemeshowTest",
         "Interval",
         "LabelledLogits",
+        "LearningCurves",
         "MeterReport",
         "MethodResult",
         "OmnibusTest",
         "PairedComparison",
         "Part",
+        "Reliability",
+        "RiskCoverage",
         "SKCETest",
         "ScoreFile",
         "ScoreReader",
+        "Temperatures",
         "ZTest",
     }
 )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from calibrant import calibrators, datasets, formulas, io, metrics, profile, sklearn
+    from calibrant import calibrators, datasets, diagrams, formulas, io, metrics, profile, sklearn
     from calibrant import onnx as onnx
     from calibrant import torch as torch
     from calibrant._errors import CalibrationWarning, FileError
@@ -123,6 +123,7 @@ _LAZY = {
 _MODULES = (
     "calibrators",
     "datasets",
+    "diagrams",
     "formulas",
     "io",
     "metrics",
@@ -184,6 +185,7 @@ __all__ = [
     "compare",
     "datasets",
     "decompose",
+    "diagrams",
     "evaluate",
     "formulas",
     "io",

@@ -98,13 +98,22 @@ class BinnedRows:
         weight = np.full(len(count), self.weight[0])
         return BinnedRows(self.edges, confidence, correct, weight, count)
 
-    def null(self, n_resamples: int, rng: np.random.Generator) -> Iterator[BinStats]:
-        """Statistics of the same confidences with hits drawn from them, in batches."""
+    def null(
+        self,
+        n_resamples: int,
+        rng: np.random.Generator,
+        chance_at: Callable[[Floats], Floats] | None = None,
+    ) -> Iterator[BinStats]:
+        """Statistics of the same confidences with hits drawn from them, in batches.
+
+        ``chance_at`` gives the chance of a hit at each confidence, where it is another one.
+        """
         rows = self.grouped(by_outcome=False)
+        chance = rows.confidence if chance_at is None else chance_at(rows.confidence)
         w, count = rows.weight, rows.count.astype(np.float64)[:, None]
         fixed = [rows._sums(column, count) for column in (w, w * rows.confidence, w**2)]
         for size in batches_of(n_resamples, len(rows.count) + len(self.edges)):
-            hits = _draw_hits(rows.count, rows.confidence, size, rng)
+            hits = _draw_hits(rows.count, chance, size, rng)
             correct = rows._sums(w, hits)
             weight, confidence, squares = (np.broadcast_to(sums, correct.shape) for sums in fixed)
             yield BinStats(self.edges, weight, confidence, correct, squares)

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant._binning import BinStats
 from calibrant._random import generator
 from calibrant._types import Floats, InputKind, RandomState, RowRule
-from calibrant._weights import row_counts
+from calibrant.metrics._isotonic_column import IsotonicColumn
 from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._notions import Outcomes, class_outcomes
+from calibrant.metrics._notions import class_outcomes
 from calibrant.metrics._readings import bins_of, row_scores
 from calibrant.metrics.binned import debiased_squares
 from calibrant.metrics.scores import brier_rows
@@ -177,45 +176,12 @@ def binned_saving(stats: BinStats) -> Saving:
 def _isotonic_saving(data: Labelled, rng: np.random.Generator) -> Saving:
     """Sums over classes of the squared error that isotonic recalibration saves."""
     draws = int(np.clip(_DRAWS // data.n_classes, 2, 20))
-    columns = (_Column.of(class_outcomes(data, index)) for index in range(data.n_classes))
+    columns = (IsotonicColumn.of(class_outcomes(data, index)) for index in range(data.n_classes))
     found = noise = 0.0
     for column in columns:
         found += column.saved(column.events)
-        noise += float(np.mean([column.saved(column.drawn(rng)) for _ in range(draws)]))
+        noise += float(
+            np.mean([column.saved(column.drawn(rng, column.chance)) for _ in range(draws)])
+        )
     total = float(data.weight.sum())
     return Saving(found / total, noise / total)
-
-
-class _Column(NamedTuple):
-    """A class' distinct probabilities, and the weights and events of the rows at each."""
-
-    chance: Floats
-    weight: Floats
-    events: Floats
-    group: NDArray[np.intp]  # the row's place among the probabilities
-    copies: NDArray[np.int64]  # how many rows a row stands for, each of weight ``one``
-    one: Floats
-
-    @classmethod
-    def of(cls, part: Outcomes) -> _Column:
-        """The column of the rows that count."""
-        part = part.of_rows(part.weight > 0.0)
-        chance, group = np.unique(part.score, return_inverse=True)
-        weight = np.bincount(group, part.weight).astype(np.float64)
-        events = np.bincount(group, part.weight * part.hit).astype(np.float64)
-        return cls(chance, weight, events, group, *row_counts(part.weight))
-
-    def drawn(self, rng: np.random.Generator) -> Floats:
-        """Events that come with the chances that the probabilities promise."""
-        hits = rng.binomial(self.copies, self.chance[self.group])
-        return np.bincount(self.group, self.one * hits).astype(np.float64)
-
-    def saved(self, events: Floats) -> float:
-        """The squared error, less that of the isotonic fit; equal probabilities stay equal."""
-        from scipy.optimize import isotonic_regression  # takes longer to import than all metrics
-
-        frequency = events / self.weight
-        fitted = isotonic_regression(frequency, weights=self.weight).x
-        # The spread of the labels at one probability is in both errors.
-        before, after = ((values - frequency) ** 2 for values in (self.chance, fitted))
-        return float(self.weight @ (before - after))

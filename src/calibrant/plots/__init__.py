@@ -1,0 +1,1 @@
+"""Diagrams drawn by matplotlib."""
