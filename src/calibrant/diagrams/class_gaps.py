@@ -10,11 +10,11 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from calibrant._binning import BinStats, bin_index, check_count, equal_width_edges
+from calibrant._documents import PlainDocument
+from calibrant._tables import counted
 from calibrant._types import Floats, InputKind, RowRule
 from calibrant.metrics._class_bins import class_stats
 from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._report import PlainDocument
-from calibrant.metrics._tables import counted
 
 GapNotion = Literal["top-label", "classwise"]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from calibrant._arrays import to_numpy
+from calibrant._documents import PlainDocument
 from calibrant._errors import noted
 from calibrant._progress import reporter
 from calibrant._types import Floats, InputKind, Progress
@@ -18,7 +19,6 @@ from calibrant.calibrators import Calibrator, calibrator
 from calibrant.metrics._labelled import Labelled, accepted, labelled
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.metrics._registry import METRICS, metrics_named
-from calibrant.metrics._report import PlainDocument
 
 FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 

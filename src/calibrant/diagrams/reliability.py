@@ -11,7 +11,9 @@ import numpy as np
 
 from calibrant._arrays import as_numpy
 from calibrant._binning import BinStats, check_count
+from calibrant._documents import PlainDocument
 from calibrant._random import generator
+from calibrant._tables import counted
 from calibrant._types import Floats, InputKind, RandomState, RowRule
 from calibrant._weights import weighted_mean
 from calibrant.diagrams._curves import Curve, Ranges, curve_of
@@ -20,8 +22,6 @@ from calibrant.metrics._intervals import check_level, check_resamples
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import Outcomes, class_outcomes, outcomes_of
 from calibrant.metrics._readings import DEFAULT_BINS
-from calibrant.metrics._report import PlainDocument
-from calibrant.metrics._tables import counted
 
 DEFAULT_RESAMPLES = 500
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from calibrant._arrays import as_scores, to_numpy
+from calibrant._documents import PlainDocument
+from calibrant._tables import counted
 from calibrant._types import Floats
 from calibrant.calibrators import Calibrator
-from calibrant.metrics._report import PlainDocument
-from calibrant.metrics._tables import counted
 
 FOLLOWED = ("confidence", "margin", "entropy")
 
