@@ -54,7 +54,8 @@ class Table:
         title = f"<caption {_LEFT}>{escape(self.title)}</caption>" if self.title else ""
         head = "".join(_html_cell("th", cell, index) for index, cell in enumerate(self.header))
         body = "".join(f"<tr>{_html_row(row)}</tr>" for row in self.rows)
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes if note)
+        lines = "<br>".join(escape(note) for note in self.notes if note)
+        notes = f"<p>{lines}</p>" if lines else ""
         return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
     def rich(self) -> Any:

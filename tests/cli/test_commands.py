@@ -420,6 +420,13 @@ def test_all_metrics_are_named_by_the_help_and_fit_into_a_table(folder: Path) ->
     assert "class 1 of two is asked for, but there are 4 classes" in line
 
 
+def test_a_level_goes_with_one_file(folder: Path) -> None:
+    assert "90% interval" in succeed("evaluate", "val.npz", "--level", "0.9", "--metrics", "nll")
+    assert "--level goes with one file" in refuse(
+        "evaluate", "val.npz", "val.npz", "--level", "0.9"
+    )
+
+
 def test_evaluate_needs_all_rows_for_some_metrics(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,8 @@ def evaluate(
 
     if n_resamples is not None and len(scores) > 1:
         raise ValueError("--n-resamples goes with one file of scores: a stream is not drawn anew")
+    if level is not None and len(scores) > 1:
+        raise ValueError("--level goes with one file of scores: a stream has no intervals")
     if labels is not None and len(scores) > 1:
         raise ValueError("--labels goes with one file of scores; several must hold their labels")
     names = _names(metrics, weighted=weights_key is not None, in_parts=len(scores) > 1)
