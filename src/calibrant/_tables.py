@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import zip_longest
 from typing import Any
 
 from calibrant._errors import printable
@@ -17,7 +18,8 @@ _LEFT, _RIGHT = 'style="text-align: left"', 'style="text-align: right"'
 class Table:
     """Rows of text under a header; the first column says what a row is, the others are numbers.
 
-    The title stands above it, on one line, and the notes stand below.
+    A head may have two lines, the second for the unit. The title stands above all, on one line, and
+    the notes stand below.
     """
 
     header: Sequence[str]
@@ -33,7 +35,8 @@ class Table:
 
     def text(self) -> str:
         """Aligned text: the first column to the left, numbers to the right."""
-        lines = [[printable(cell) for cell in line] for line in (self.header, *self.rows)]
+        heads = list(zip_longest(*(cell.split("\n") for cell in self.header), fillvalue=""))
+        lines = [[printable(cell) for cell in line] for line in (*heads, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         body = [
             "  ".join(
@@ -51,7 +54,8 @@ class Table:
         title = f"<caption {_LEFT}>{escape(self.title)}</caption>" if self.title else ""
         head = "".join(_html_cell("th", cell, index) for index, cell in enumerate(self.header))
         body = "".join(f"<tr>{_html_row(row)}</tr>" for row in self.rows)
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes if note)
+        lines = "<br>".join(escape(note) for note in self.notes if note)
+        notes = f"<p>{lines}</p>" if lines else ""
         return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
     def rich(self) -> Any:
@@ -62,12 +66,11 @@ class Table:
         from rich.text import Text
 
         table = RichTable(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-        for index, cells in enumerate(zip(self.header, *self.rows, strict=True)):
-            widest = max(len(printable(cell)) for cell in cells)
+        for index, (head, *cells) in enumerate(zip(self.header, *self.rows, strict=True)):
             table.add_column(
-                Text(printable(cells[0])),
+                Text(head),
                 justify="left" if index == 0 else "right",
-                min_width=widest,
+                min_width=max(map(len, [*head.split("\n"), *map(printable, cells)])),
                 no_wrap=True,
             )
         for row in self.rows:
@@ -82,7 +85,7 @@ def _html_row(row: Sequence[str]) -> str:
 
 
 def _html_cell(tag: str, cell: str, index: int) -> str:
-    text = escape(cell)
+    text = escape(cell).replace("\n", "<br>")
     if cell.startswith(BEST):
         text = f"<b>{text}</b>"
     return f"<{tag} {_RIGHT if index else _LEFT}>{text}</{tag}>"

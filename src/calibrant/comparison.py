@@ -150,6 +150,23 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
         choose = max if metric.higher_is_better else min
         return choose(self.results, key=lambda result: result.values[metric.name])
 
+    def is_tested(self, by: str | None = None) -> bool:
+        """Tell whether the differences of a metric were tested.
+
+        Parameters
+        ----------
+        by : str, optional
+            One of the metrics; by default the log loss, or the first of them.
+
+        Returns
+        -------
+        bool
+            False for errors of which no interval is known that covers, and for all errors where
+            nothing was drawn.
+        """
+        name = self._metric(by)
+        return all(name in result.differences for result in self)
+
     def tied(self, by: str | None = None) -> tuple[MethodResult, ...]:
         """Give the best method and those that noise may have put behind it.
 
@@ -169,7 +186,7 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
             Where no known test judges the differences of that metric.
         """
         name = self._metric(by)
-        if not self._tested(name):
+        if not self.is_tested(name):
             raise ValueError(f"differences of {name} are not tested: {_why_untested(self)}")
         return tuple(result for result in self if not self._is_behind(result, name))
 
@@ -213,7 +230,7 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
             Nobody where noise explains the lead over any other method.
         """
         name = self._metric(by)
-        if not self._tested(name):
+        if not self.is_tested(name):
             return ()
         same = [result.method for result in self if result.differences[name].same]
         ahead = all(r.differences[name].same or self._is_behind(r, name) for r in self)
@@ -266,9 +283,6 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
         if by not in self.metrics:
             raise ValueError(f"by must be one of {', '.join(self.metrics)}, got {by!r}")
         return by
-
-    def _tested(self, name: str) -> bool:
-        return all(name in result.differences for result in self)
 
     def _is_behind(self, result: MethodResult, name: str) -> bool:
         """Whether a method is worse than the best one, beyond noise."""
@@ -516,7 +530,7 @@ def _overview(comparison: Comparison) -> Table:
     """All values, one row per method, with marks."""
     columns = [_marked(comparison, name) for name in comparison.metrics]
     times = [f"{1000.0 * result.fit_seconds:.1f}" for result in comparison]
-    header = ["", *(METRICS[name].label for name in comparison.metrics), "Fit (ms)"]
+    header = ["", *(METRICS[name].column_head for name in comparison.metrics), "Fit\n(ms)"]
     rows = list(zip(comparison._names(), *columns, times, strict=True))
     title = f"{_rows(comparison)}, {counted(comparison.n_bins, 'bin')}"
     return Table(header, rows, title, _overview_notes(comparison))
@@ -525,7 +539,7 @@ def _overview(comparison: Comparison) -> Table:
 def _marked(comparison: Comparison, name: str) -> list[str]:
     """The values of a metric: the best has a star, or it and its rivals a tilde."""
     show, starred = METRICS[name].format, comparison.starred(name)
-    tied = comparison.tied(name) if comparison._tested(name) and not starred else ()
+    tied = comparison.tied(name) if comparison.is_tested(name) and not starred else ()
     marks = {**{one.method: TIED for one in tied}, **dict.fromkeys(starred, BEST)}
     return [f"{marks.get(one.method, '')}{show(one.values[name])}" for one in comparison]
 
@@ -533,11 +547,11 @@ def _marked(comparison: Comparison, name: str) -> list[str]:
 def _overview_notes(comparison: Comparison) -> list[str]:
     """What the marks mean, which columns cannot have any, and what the fits warned of."""
     lines = []
-    untested = [name for name in comparison.metrics if not comparison._tested(name)]
+    untested = [name for name in comparison.metrics if not comparison.is_tested(name)]
     if len(comparison) > 1:
         lines += [
-            f"{BEST}the best of its column, beyond noise (at a level of {comparison.level:.0%} for "
-            "all methods together)",
+            f"{BEST}the best of its column, beyond noise "
+            f"({comparison.level:.0%}, all methods together)",
             f"{TIED}the best, and those that noise may have put behind it",
         ]
         if untested:
@@ -569,13 +583,13 @@ def _details(comparison: Comparison, name: str) -> Table:
         null = "" if known.null is None else metric.format(known.null)
         rows.append([result.method, metric.format(known.value), interval, null, *cells])
     level = f"{comparison.level:.0%} interval"
-    header = ["", "value", level, "if calibrated", f"minus {best.method}", level, "p-value"]
+    header = ["", "value", level, "if calibrated", "difference", level, "p-value"]
     title = f"{metric.label}: paired differences to the best, {best.method}"
     return Table(header, rows, title, _details_notes(comparison, metric)).filled()
 
 
 def _details_notes(comparison: Comparison, metric: Metric) -> list[str]:
-    if not comparison._tested(metric.name):
+    if not comparison.is_tested(metric.name):
         return [f"differences are not tested: {_why_untested(comparison)}"]
     if len(comparison) == 1:
         return []

@@ -156,7 +156,9 @@ def _print(results: Comparison, by: str | None, as_json: bool, context: typer.Co
 
     if as_json:
         sizes = {name: getattr(results, name) for name in _SIZES}
-        print_json({**sizes, "methods": [_document(result) for result in results]})
+        chosen = results.recommended().method if results.is_tested() else None
+        methods = [_document(result) for result in results]
+        print_json({**sizes, "recommended": chosen, "methods": methods})
         return
     told = [
         replace(result, notes=tuple(in_flags(note, context.command) for note in result.notes))

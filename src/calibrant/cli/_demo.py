@@ -45,8 +45,7 @@ def demo(
         }
         print_json({"dataset": dataset, **sizes, "n_bins": results.n_bins, "methods": methods})
         return
-    say(f"{dataset}:")
-    show(results)
+    show(results, dataset)
     say(
         "",
         "Next: save your own validation logits and labels as the arrays `logits` and",

@@ -80,6 +80,8 @@ def evaluate(
 
     if n_resamples is not None and len(scores) > 1:
         raise ValueError("--n-resamples goes with one file of scores: a stream is not drawn anew")
+    if level is not None and len(scores) > 1:
+        raise ValueError("--level goes with one file of scores: a stream has no intervals")
     if labels is not None and len(scores) > 1:
         raise ValueError("--labels goes with one file of scores; several must hold their labels")
     names = _names(metrics, weighted=weights_key is not None, in_parts=len(scores) > 1)
@@ -155,10 +157,9 @@ def _print_evaluations(
         print_json({**document, "evaluation": full.to_dict()})
         return
     if len(evaluations) > 1:
-        show(metric_table(f"{file.name}: {counted(full.n_rows, 'row')}", judged))
+        show(metric_table(counted(full.n_rows, "row"), judged), file.name)
         say("")
-    say(f"{file.name if subject == 'scores' else subject}:")
-    show(full)
+    show(full, file.name if subject == "scores" else subject)
 
 
 # --- many files -------------------------------------------------------------------------------
@@ -175,8 +176,8 @@ def _print_reports(
     if as_json:
         print_json({"n_rows": scores.n_rows, "files": n_files, "n_bins": n_bins, **judged})
     else:
-        size = f"{n_files} files: {counted(scores.n_rows, 'row')}, {counted(n_bins, 'bin')}"
-        show(metric_table(size, judged))
+        size = f"{counted(scores.n_rows, 'row')}, {counted(n_bins, 'bin')}"
+        show(metric_table(size, judged), f"{n_files} files")
 
 
 def _values(reports: Mapping[str, MetricReport], names: list[str]) -> dict[str, dict[str, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -14,8 +15,14 @@ if TYPE_CHECKING:
     from calibrant._tables import Shown
 
 
-def show(result: Shown) -> None:
-    """Print a result."""
+def show(result: Shown, about: str = "") -> None:
+    """Print a result, with what it is about before the title of its first table."""
+    from calibrant._tables import Tables
+
+    first, *others = result._tables()
+    if about:
+        first = replace(first, title=f"{about}: {first.title}")
+    result = Tables([first, *others])
     if sys.stdout.isatty():
         print_table(result.__rich__())
     else:
@@ -42,4 +49,4 @@ def metric_table(title: str, judged: Mapping[str, Mapping[str, float]]) -> Shown
         [subject, *(METRICS[name].format(values[name]) for name in names)]
         for subject, values in judged.items()
     ]
-    return Tables([Table(["", *(METRICS[name].label for name in names)], rows, title)])
+    return Tables([Table(["", *(METRICS[name].column_head for name in names)], rows, title)])

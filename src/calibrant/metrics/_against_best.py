@@ -44,6 +44,14 @@ class Difference:
         The same after Holm's correction for the number of methods.
     same : bool
         Whether the method gives the same probabilities as the best one: it may be that itself.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> logits, labels = [[3.0, 0.0], [0.0, 3.0], [2.0, 0.0], [0.0, 1.0]], [0, 1, 1, 0]
+    >>> got = calibrant.compare(logits, labels, logits, labels, methods=["base", "ts"])
+    >>> got["ts"].differences["nll"].same, got["base"].differences["nll"].value > 0.0
+    (True, True)
     """
 
     value: float

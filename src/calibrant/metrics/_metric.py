@@ -16,7 +16,7 @@ from calibrant.metrics._readings import DEFAULT_BINS, Reads, RowsInBins, read_by
 from calibrant.metrics._resampling import Statistic
 
 Unit = Literal["percent", "nats", "plain"]
-_SIGNS = {"percent": " (%)", "nats": " (nats)", "plain": ""}
+_SIGNS = {"percent": "(%)", "nats": "(nats)", "plain": ""}
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,13 @@ class Metric:
 
     @property
     def label(self) -> str:
-        """What tables call it, with the unit in which they print it."""
-        return f"{self.heading}{_SIGNS[self.unit]}"
+        """What a row of a table is called, with the unit in which it is printed."""
+        return f"{self.heading} {_SIGNS[self.unit]}".rstrip()
+
+    @property
+    def column_head(self) -> str:
+        """The same as the head of a column: the unit stands below."""
+        return f"{self.heading}\n{_SIGNS[self.unit]}"
 
     @property
     def has_interval(self) -> bool:

@@ -17,6 +17,7 @@ from calibrant._types import Floats, Progress, RandomState
 from calibrant._weights import weighted_mean
 from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._best_temperature import scaled_profile, scaling_start
+from calibrant.calibrators._choosing import WORST
 from calibrant.calibrators._sampling import Sample, sample_of_logits, sampled
 from calibrant.calibrators.increasing._smooth import fit_smooth_map
 from calibrant.calibrators.temperature._adaptive import DEFAULT_LOSS, ProfileRows, fit_anchored
@@ -130,8 +131,8 @@ def loss_of_scores(data: LabelledLogits, name: str) -> float:
         with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
             logs = log_softmax(data.logits[tile], 1.0, NUMPY)
         true = logs[np.arange(len(logs)), data.labels[tile]]
-        brier = np.exp(2.0 * logs).sum(axis=1) - 2.0 * np.exp(true) + 1.0
-        parts.append(brier_share * brier - nll_share * true)
+        brier = (np.exp(logs) ** 2).sum(axis=1) - 2.0 * np.exp(true) + 1.0
+        parts.append(brier_share * brier + nll_share * np.minimum(-true, WORST))
     return weighted_mean(np.concatenate(parts), data.weight)
 
 
