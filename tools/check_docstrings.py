@@ -38,6 +38,7 @@ MODULES = (
     "calibrant.formulas",
     "calibrant.torch",
     "calibrant.onnx",
+    "calibrant.plots",
     "calibrant.scorefiles",
     "calibrant.datasets",
     "calibrant.sklearn",
