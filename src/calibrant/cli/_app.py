@@ -15,6 +15,7 @@ from calibrant.cli._evaluate import evaluate
 from calibrant.cli._fit import fit
 from calibrant.cli._graphs import attach, export
 from calibrant.cli._methods import methods
+from calibrant.cli._plot import plot
 from calibrant.cli._report import report
 from calibrant.cli._reproduce import reproduce_app
 
@@ -93,6 +94,16 @@ app.command(
         "calibrant report val.npz -o report.html    (cross-validation)",
     )
 )(report)
+app.command(
+    epilog=_examples(
+        "calibrant plot -o reliability.png",
+        "calibrant plot test.npz -o reliability.pdf --calibrator ts.safetensors "
+        "--calibrator pts.safetensors",
+        "calibrant plot test.npz -o classes.svg --by class --kind isotonic",
+        "calibrant plot test.npz -o temperatures.png --what temperatures --against margin "
+        "--calibrator pts.safetensors",
+    )
+)(plot)
 app.command(epilog=_examples("calibrant demo", "calibrant demo --json"))(demo)
 app.command(
     epilog=_examples(

@@ -151,6 +151,7 @@ _FLAGS = {
     "random_state": "--random-state",
     "sample_weight": "weights",
     "scores_key": "--scores-key",
+    "segments_key": "--segment-key",
     "weights_key": "--weights-key",
 }
 # A name that touches one of these is part of a path, or a quotation.

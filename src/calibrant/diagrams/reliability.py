@@ -267,6 +267,7 @@ def reliability_by_segment(
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
 ) -> dict[Any, Reliability]:
     """Compute a reliability diagram of the confidence for every segment of the rows.
 
@@ -294,6 +295,8 @@ def reliability_by_segment(
         Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
     input : {"probs", "logits"}, default "probs"
         What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
 
     Returns
     -------
@@ -312,8 +315,10 @@ def reliability_by_segment(
     {'a': 0.5, 'b': 1.0}
     """
     ranges = _checked(kind, n_bins, level, n_resamples, random_state)
-    data = labelled(probs, labels, sample_weight, row_sums, input)
-    names = _valid_segments(segments, data.n_rows)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    names = _valid_segments(segments, len(probs))
+    if data.n_rows < len(names):
+        names = names[np.ravel(as_numpy(labels)) != ignore_index]
     (top,) = outcomes_of(data, "confidence")
     counts = data.weight > 0.0
     return {

@@ -67,7 +67,7 @@ def ece_by_bins(
     'ECE'
     """
     shown = by_name(sweeps, BinSweep)
-    ax = axes_for(ax, 4.4, 3.3)
+    ax = axes_for(ax)
     for (name, sweep), stroke in zip(shown.items(), strokes(ax), strict=False):
         options = {**stroke._asdict(), "markersize": 4.5, "linewidth": 1.4, **kwargs}
         ax.plot(sweep.n_bins, sweep.ece, label=name or "ECE", **options)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Measure = Literal["gap", "z"]
 _ROOM = (22.0, 10.0)  # points: the least width and height of a cell with a number in it
-_HEIGHTS = (2.6, 8.0)  # of a new figure in inches, however many classes there are
+_HEIGHTS = (2.6, 8.0)
 
 
 def class_gaps(
@@ -92,7 +92,7 @@ def class_gaps(
         raise ValueError(f"names must be those of {classes} classes, got {len(names)}")
     order = _order(gaps) if sort else np.arange(classes)
     cells = (gaps.gap if measure == "gap" else gaps.z)[order]
-    ax = axes_for(ax, 5.2, float(np.clip(0.25 * classes + 1.0, *_HEIGHTS)))
+    ax = axes_for(ax, size_for(classes))
     limit = _limit(cells, gaps.bins.weight[order]) if limit is None else limit
     edges = (float(gaps.bins.edges[0]), float(gaps.bins.edges[-1]))
     place = {"extent": (*edges, classes - 0.5, -0.5), "aspect": "auto", "interpolation": "nearest"}
@@ -110,6 +110,11 @@ def class_gaps(
     if colorbar:
         _draw_colorbar(ax, image, cells, measure)
     return ax
+
+
+def size_for(classes: int) -> tuple[float, float]:
+    """The inches of a new figure: a quarter for each class, within limits."""
+    return 5.2, float(np.clip(0.25 * classes + 1.0, *_HEIGHTS))
 
 
 def _order(gaps: ClassGaps) -> NDArray[Any]:

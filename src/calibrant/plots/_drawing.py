@@ -18,6 +18,7 @@ ON_DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (6, 1)), (0, (1, 1)))
 _NARROW = 200.0  # points
+SIZE = (4.4, 3.3)  # of a new figure, in inches
 
 T = TypeVar("T")
 
@@ -27,11 +28,11 @@ def matplotlib(module: str = "") -> Any:
     return need(f"matplotlib{module}", "plot", "calibrant.plots needs")
 
 
-def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
+def axes_for(ax: Axes | None, size: tuple[float, float] = SIZE) -> Axes:
     """The axes themselves, or those of a new figure of so many inches."""
     if ax is not None:
         return ax
-    made: Axes = matplotlib(".pyplot").subplots(figsize=(width, height), layout="constrained")[1]
+    made: Axes = matplotlib(".pyplot").subplots(figsize=size, layout="constrained")[1]
     return made
 
 
@@ -46,7 +47,12 @@ def by_name(diagrams: T | Mapping[Any, T], kind: type[T]) -> dict[str, T]:
             )
     if not found:
         raise ValueError(f"expected at least one {kind.__name__}, got an empty mapping")
-    return {str(name): one for name, one in found.items()}
+    return {_visible(str(name)): one for name, one in found.items()}
+
+
+def _visible(name: str) -> str:
+    """A name for the legend, which would leave out one that begins with an underscore."""
+    return f" {name}" if name.startswith("_") else name
 
 
 # --- colours ----------------------------------------------------------------------------------
@@ -106,7 +112,7 @@ def named(name: str, value: str) -> str:
 def legend(ax: Axes, **options: Any) -> None:
     """A compact legend in the colours of the axes, through which data beneath can be seen."""
     size = "small" if size_of(ax)[0] >= _NARROW else "x-small"
-    spacing = {"handlelength": 1.8, "labelspacing": 0.3, "borderpad": 0.2}
+    spacing: dict[str, Any] = {"handlelength": 1.8, "labelspacing": 0.3, "borderpad": 0.2}
     drawn = ax.legend(fontsize=size, labelcolor=ink(ax), **spacing, **options)
     drawn.get_frame().set(facecolor=ax.get_facecolor(), edgecolor="none", alpha=0.65)
 

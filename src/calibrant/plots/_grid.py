@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
     from numpy.typing import NDArray
 
-_MOST = 12
+MOST = 12
 _COLUMNS = 4
 
 
@@ -25,7 +25,7 @@ def reliability_grid(
     *,
     figure: FigureBase | None = None,
     n_columns: int | None = None,
-    most: int = _MOST,
+    most: int = MOST,
     sort: bool = True,
     histogram: bool = False,
     **kwargs: Any,
@@ -80,8 +80,9 @@ def reliability_grid(
     shown = list(diagrams.items())
     if sort:
         shown.sort(key=lambda item: -item[1].error)
-    columns = n_columns or _columns(min(most, len(shown)))
-    panels = _panels(figure, min(most, len(shown)), columns)
+    number = min(most, len(shown))
+    columns = n_columns or _columns(number)
+    panels = _panels(figure, number, columns)
     for ax, (key, diagram) in zip(panels, shown, strict=False):
         reliability(diagram, ax=ax, histogram=histogram, **kwargs)
         ax.set_title(_title(key, diagram), fontsize="medium")
@@ -105,10 +106,16 @@ def _columns(panels: int) -> int:
     return -(-panels // rows)
 
 
+def size_for(number: int, columns: int | None = None) -> tuple[float, float]:
+    """The inches of a new figure with so many panels."""
+    columns = columns or _columns(number)
+    return 2.0 * columns + 0.6, 2.1 * -(-number // columns) + 0.4
+
+
 def _panels(figure: FigureBase | None, number: int, columns: int) -> NDArray[Any]:
     rows = -(-number // columns)
     if figure is None:
-        size = (2.0 * columns + 0.6, 2.1 * rows + 0.4)
+        size = size_for(number, columns)
         figure = matplotlib(".pyplot").figure(figsize=size, layout="constrained")
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for ax in grid.flat[number:]:

@@ -68,7 +68,7 @@ def learning_curves(
     'validation rows'
     """
     by_name(curves, LearningCurves)
-    ax = axes_for(ax, 4.4, 3.3)
+    ax = axes_for(ax)
     metric = METRICS[curves.metric]
     for name, stroke in zip(curves.values, strokes(ax), strict=False):
         at, mean, around = curves.at[name], curves.mean(name), curves.spread(name)

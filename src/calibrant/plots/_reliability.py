@@ -25,6 +25,8 @@ from calibrant.plots._drawing import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SIZE = (4.2, 4.6)  # of a new figure, in inches
+
 
 def reliability(
     diagrams: Reliability | Mapping[Any, Reliability],
@@ -92,7 +94,7 @@ def reliability(
     shown = by_name(diagrams, Reliability)
     single = len(shown) == 1
     first = next(iter(shown.values()))
-    ax = axes_for(ax, 4.2, 4.6)
+    ax = axes_for(ax, SIZE)
     _draw_diagonal(ax)
     below = axes_beneath(ax) if histogram else None
     for (name, diagram), stroke in zip(shown.items(), strokes(ax), strict=False):

@@ -56,7 +56,7 @@ def risk_coverage(
     'coverage'
     """
     shown = by_name(curves, RiskCoverage)
-    ax = axes_for(ax, 4.4, 3.3)
+    ax = axes_for(ax)
     for (name, curve), stroke in zip(shown.items(), strokes(ax), strict=False):
         options = {"color": stroke.color, "linestyle": stroke.linestyle, "linewidth": 1.6, **kwargs}
         ax.plot(curve.coverage, curve.risk, label=named(name, f"AURC {curve.aurc:.2%}"), **options)
@@ -67,5 +67,5 @@ def risk_coverage(
     ax.set_ylim(bottom=0.0)
     in_percent(ax.xaxis)
     in_percent(ax.yaxis)
-    legend(ax)
+    legend(ax, loc="upper left")
     return ax

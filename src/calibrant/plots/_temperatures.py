@@ -75,7 +75,7 @@ def temperatures(
         raise ValueError(
             f'against must be "confidence", "margin" or "entropy", or None, got {against!r}'
         )
-    ax = axes_for(ax, 4.4, 3.3)
+    ax = axes_for(ax)
     stroke = next(strokes(ax))
     if against is None:
         _draw_histogram(ax, found, stroke.color, kwargs)
