@@ -20,8 +20,12 @@ _SHARE, _SPACE = 0.2, 0.05  # of the height: the small axes, and what lies betwe
 class _UpperPart:
     """Where the larger axes lies. A class and no function, so that figures can be pickled."""
 
-    def __init__(self, before: Any) -> None:
-        self.before = before
+    def __init__(self, ax: Axes) -> None:
+        self.ax, self.before = ax, ax.get_axes_locator()
+
+    def get_subplotspec(self) -> Any:
+        """The place in a grid, for which ``tight_layout`` asks here."""
+        return self.ax.get_subplotspec()
 
     def __call__(self, ax: Any, renderer: Any) -> Any:
         place = self.before(ax, renderer) if self.before else ax.get_position(original=True)
@@ -39,7 +43,7 @@ def axes_beneath(ax: Axes) -> Axes:
     upper = 1.0 - _SHARE - _SPACE
     bounds = (0.0, -(_SHARE + _SPACE) / upper, 1.0, _SHARE / upper)
     small = ax.inset_axes(bounds, sharex=ax, label=_LABEL)
-    ax.set_axes_locator(_UpperPart(ax.get_axes_locator()))
+    ax.set_axes_locator(_UpperPart(ax))
     ax.tick_params(labelbottom=False)
     _in_colours_of(ax, small)
     return small

@@ -248,12 +248,14 @@ def _class_indices(estimator: Any, y: Any) -> Any:
     classes = None if isinstance(estimator, Calibrator) else getattr(estimator, "classes_", None)
     if classes is None:
         return y
-    labels, classes = as_numpy(y), np.asarray(classes)
-    found = labels[:, None] == classes
-    unknown = ~found.any(axis=1)
-    if unknown.any():
-        row = int(np.argmax(unknown))
+    labels = as_numpy(y)
+    index = np.full(len(labels), -1)
+    for column, value in enumerate(classes):
+        index[labels == value] = column
+    if (index < 0).any():
+        row = int(np.argmax(index < 0))
+        label = labels[row : row + 1].tolist()[0]
         raise ValueError(
-            f"row {row} has the label {labels[row]!r}, which is none of the estimator's classes"
+            f"row {row} has the label {label!r}, which is none of the estimator's classes"
         )
-    return found.argmax(axis=1)
+    return index

@@ -126,6 +126,7 @@ def _panels(figure: FigureBase | None, number: int, columns: int) -> NDArray[Any
 def _label(panels: NDArray[Any], columns: int, diagram: Reliability) -> None:
     """Words at the left and at the bottom alone; the titles say which class it is."""
     of_confidence = diagram.of == "confidence"
+    panels[0].set(xticks=[0.0, 0.5, 1.0], yticks=[0.0, 0.5, 1.0])  # the others share them
     for index, ax in enumerate(panels):
         is_lowest = index + columns >= len(panels)
         lowest = ax.child_axes[-1] if ax.child_axes else ax
