@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from calibrant._binning import BinStats, Scheme, make_edges
+from calibrant._threads import one_blas_thread
 from calibrant._types import Floats
 from calibrant.metrics._isotonic_column import IsotonicColumn
 from calibrant.metrics._notions import Outcomes
@@ -62,7 +63,8 @@ def curve_of(part: Outcomes, kind: Kind, n_bins: int, ranges: Ranges) -> Curve:
     if kind == "isotonic":
         return _isotonic(part, ranges)
     if kind == "smooth":
-        return _smooth(part, ranges)
+        with one_blas_thread():  # its products are small: threads would wait for one another
+            return _smooth(part, ranges)
     return _binned(part, kind, n_bins, ranges)
 
 

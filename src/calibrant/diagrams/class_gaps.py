@@ -53,10 +53,14 @@ class ClassGaps(PlainDocument):
 
     @property
     def z(self) -> Floats:
-        """The gaps in standard errors of a calibrated model; NaN where no row falls."""
-        chance, rows = self.bins.confidence, self.bins.effective_rows
+        """The gaps in standard errors of a calibrated model; NaN where no row falls.
+
+        A miss of what was certain is infinitely many of them, and no gap is always 0.
+        """
+        chance, rows = np.clip(self.bins.confidence, 0.0, 1.0), self.bins.effective_rows
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.gap / np.sqrt(chance * (1.0 - chance) / rows))
+            z = self.gap / np.sqrt(chance * (1.0 - chance) / rows)
+        return np.where(self.gap == 0.0, 0.0, z)
 
 
 def class_gaps(

@@ -97,7 +97,7 @@ def class_gaps(
     edges = (float(gaps.bins.edges[0]), float(gaps.bins.edges[-1]))
     place = {"extent": (*edges, classes - 0.5, -0.5), "aspect": "auto", "interpolation": "nearest"}
     options = {"cmap": "PuOr", "vmin": -limit, "vmax": limit, **place, **kwargs}
-    image = ax.imshow(np.ma.masked_invalid(cells), **options)
+    image = ax.imshow(np.ma.array(cells, mask=np.isnan(cells)), **options)
     ax.patch.set(hatch="////", edgecolor=ink(ax), linewidth=0.0, alpha=0.3)
     if _has_room(ax, cells):
         _write_numbers(ax, image, cells, gaps.bins.edges, measure)
@@ -140,7 +140,7 @@ def _has_room(ax: Axes, cells: Floats) -> bool:
 
 def _write_numbers(ax: Axes, image: Any, cells: Floats, edges: Floats, measure: Measure) -> None:
     middle = (edges[1:] + edges[:-1]) / 2.0
-    for row, column in np.argwhere(np.isfinite(cells)):
+    for row, column in np.argwhere(~np.isnan(cells)):
         value = cells[row, column]
         face = image.cmap(image.norm(value))
         ax.text(
@@ -163,7 +163,7 @@ def _label_classes(ax: Axes, labels: list[str]) -> None:
 
 
 def _draw_colorbar(ax: Axes, image: Any, cells: Floats, measure: Measure) -> None:
-    known = cells[np.isfinite(cells)]
+    known = cells[~np.isnan(cells)]
     beyond = (known < image.norm.vmin).any(), (known > image.norm.vmax).any()
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[beyond]
     bar = ax.figure.colorbar(image, ax=ax, extend=extend)
