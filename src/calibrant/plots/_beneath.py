@@ -21,7 +21,8 @@ class _UpperPart:
     """Where the larger axes lies. A class and no function, so that figures can be pickled."""
 
     def __init__(self, ax: Axes) -> None:
-        self.ax, self.before = ax, ax.get_axes_locator()
+        self.ax = ax
+        self.before: Any = ax.get_axes_locator()
 
     def get_subplotspec(self) -> Any:
         """The place in a grid, for which ``tight_layout`` asks here."""
