@@ -147,12 +147,17 @@ def summary(
         for name in MEASURES:
             values = np.array([repeat["of"][name] for repeat in repeats])
             gaps = values - np.array([repeat["fresh"][name] for repeat in repeats])
-            error = float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
-            record[name] = round(float(values.mean()), 4)
-            record[f"{name}_difference"] = round(float(gaps.mean()), 4)
-            record[f"{name}_error"] = round(error, 4)
+            record[name] = rounded(values.mean())
+            record[f"{name}_difference"] = rounded(gaps.mean())
+            with np.errstate(invalid="ignore"):  # of an infinite gap
+                record[f"{name}_error"] = rounded(gaps.std(ddof=1) / np.sqrt(len(gaps)))
         records.append(record)
     return records
+
+
+def rounded(value: float) -> float | None:
+    """Four digits; None where it is infinite: a class came that had been given 0."""
+    return round(float(value), 4) if np.isfinite(value) else None
 
 
 def show(records: list[dict[str, object]]) -> None:
@@ -164,13 +169,18 @@ def show(records: list[dict[str, object]]) -> None:
     for model, size, method, _ in [key for key in known if key[-1] == "fresh"]:
         for name in MEASURES:
             cells = [
-                f"{known[model, size, method, way][f'{name}_difference']:+.2f}"
-                f" ± {known[model, size, method, way][f'{name}_error']:.2f}"
-                for way in ("same", "halves", "training")
+                cell(known[model, size, method, way], name) for way in ("same", "halves", "training")
             ]
             fresh = f"{known[model, size, method, 'fresh'][name]:.2f}"
             table.add_row(str(model), str(size), str(method), name, fresh, *cells)
-    Console().print(table)
+    Console(width=120).print(table)
+
+
+def cell(record: dict[str, object], name: str) -> str:
+    """A difference with its error, as text."""
+    if record[f"{name}_difference"] is None:
+        return "inf"
+    return f"{record[f'{name}_difference']:+.2f} ± {record[f'{name}_error']:.2f}"
 
 
 def main() -> None:

@@ -82,26 +82,38 @@ def summary(tasks: list[Task], found: list[dict[str, dict[str, float]]]) -> list
             groups.setdefault((task.network, task.size, method), []).append(measures)
     return [
         {"network": network, "rows": size, "method": method, "cuts": len(cuts)}
-        | {name: round(float(np.mean([cut[name] for cut in cuts])), 4) for name in MEASURES}
+        | {name: mean([cut[name] for cut in cuts]) for name in MEASURES}
         for (network, size, method), cuts in groups.items()
     ]
 
 
+def mean(values: list[float]) -> float | None:
+    """The mean, rounded; None where a value is infinite: a class came that had been given 0."""
+    found = float(np.mean(values))
+    return round(found, 4) if np.isfinite(found) else None
+
+
 def show(records: list[dict[str, object]], methods: list[str], sizes: list[int]) -> None:
-    """Print how much of what the most rows gain each size has: the mean over the networks."""
+    """Print the means over the networks."""
     for measure in MEASURES:
         table = Table(title=f"{measure} x 100, mean over the networks with that many rows")
         for heading in ("rows", "networks", *methods):
             table.add_column(heading, justify="right")
         for size in sizes:
             of_size = [record for record in records if record["rows"] == size]
-            means = [
-                np.mean([record[measure] for record in of_size if record["method"] == method])
+            count = len({record["network"] for record in of_size})
+            cells = [
+                cell([record[measure] for record in of_size if record["method"] == method])
                 for method in methods
             ]
-            count = len({record["network"] for record in of_size})
-            table.add_row(f"{size:,}", str(count), *(f"{mean:.2f}" for mean in means))
-        Console().print(table)
+            table.add_row(f"{size:,}", str(count), *cells)
+        Console(width=100).print(table)
+
+
+def cell(values: list[float | None]) -> str:
+    """The mean over the networks, as text."""
+    known = [value for value in values if value is not None]
+    return f"{np.mean(known):.2f}" if len(known) == len(values) else "inf"
 
 
 def main() -> None:

@@ -46,11 +46,13 @@ autosummary_generate = True
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # docstrings have the types, in words
 autodoc_member_order = "groupwise"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False  # the template of classes lists them
 numpydoc_xref_param_type = False
 
 # -- figures ---------------------------------------------------------------------------------------
 
+plot_basedir = str(HERE)
 plot_formats = [("png", 144)]
 plot_html_show_formats = False
 plot_html_show_source_link = False
@@ -62,6 +64,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,
     "download_all_examples": False,
     "plot_gallery": True,
     "remove_config_comments": True,
