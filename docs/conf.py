@@ -68,6 +68,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "plot_gallery": True,
     "remove_config_comments": True,
+    "reference_url": {"calibrant": None},
 }
 warnings.filterwarnings("error", category=calibrant.CalibrationWarning)
 

@@ -15,7 +15,7 @@ MODELS = {"boosting": "Gradient boosting", "network": "A network"}
 SIZES = sorted({rows for _, rows, _, _ in FOUND})
 METHODS = ("ts", "pts", "auto")
 
-figure, panels = plt.subplots(1, 2, figsize=(9.0, 3.8), sharey=True, layout="constrained")
+figure, panels = plt.subplots(1, 2, figsize=(9.0, 4.8), sharey=True, layout="constrained")
 for axes, (model, title) in zip(panels, MODELS.items(), strict=True):
     for shift, method in zip((-0.22, 0.0, 0.22), METHODS, strict=True):
         for marker, way in zip("os^", WAYS, strict=True):
@@ -37,4 +37,4 @@ for axes, (model, title) in zip(panels, MODELS.items(), strict=True):
     axes.set_title(title)
     tidy(axes)
 panels[0].set_ylabel("Brier score x 100\nover that of fresh rows")
-panels[1].legend(fontsize=8, frameon=False)
+figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
