@@ -80,7 +80,7 @@ def boosted(inputs: np.ndarray, labels: np.ndarray, seed: int) -> Iterator[Score
 
 
 def network(inputs: np.ndarray, labels: np.ndarray, seed: int) -> Iterator[Scores]:
-    """A network with one hidden layer, a function from inputs to probabilities after every epoch."""
+    """A network with one hidden layer, such a function after every epoch."""
     model = MLPClassifier((64,), learning_rate_init=0.005, batch_size=50, random_state=seed)
     for _ in range(ROUNDS):
         model.partial_fit(inputs, labels, classes=np.unique(labels))
@@ -169,7 +169,8 @@ def show(records: list[dict[str, object]]) -> None:
     for model, size, method, _ in [key for key in known if key[-1] == "fresh"]:
         for name in MEASURES:
             cells = [
-                cell(known[model, size, method, way], name) for way in ("same", "halves", "training")
+                cell(known[model, size, method, way], name)
+                for way in ("same", "halves", "training")
             ]
             fresh = f"{known[model, size, method, 'fresh'][name]:.2f}"
             table.add_row(str(model), str(size), str(method), name, fresh, *cells)

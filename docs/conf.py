@@ -1,4 +1,4 @@
-"""Settings of the documentation site: ``make docs`` builds it, without a network, into build/docs."""
+"""Settings of the site that ``make docs`` builds, without a network, into build/docs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import warnings
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "src"), str(HERE / "_extensions"), str(HERE / "figures")]
+sys.path.insert(0, str(HERE / "figures"))
+sys.path.insert(0, str(HERE / "_extensions"))
+sys.path.insert(0, str(HERE.parent / "src"))
 
 import calibrant
 

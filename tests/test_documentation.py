@@ -1,4 +1,4 @@
-"""The pages of the documentation: their Python runs, their commands run, their names are complete."""
+"""The documentation: its programs and commands run, and nothing public is left out."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
-from cli_support import sample, succeed
 
 import calibrant
 from calibrant import metrics
 from calibrant._parts import KINDS
 from calibrant.calibrators import REGISTRY
 from calibrant.metrics import METRICS
+from cli_support import sample, succeed
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -32,9 +32,7 @@ PAGES = sorted(
 SLOW = {"docs/serving.md"}  # it trains a network and runs PyTorch's exporter
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]\d+)?")
 
-pytestmark = pytest.mark.skipif(
-    not PAGES, reason="the documentation is not in this distribution"
-)
+pytestmark = pytest.mark.skipif(not PAGES, reason="the documentation is not in this distribution")
 
 
 def name_of(page: Path) -> str:
@@ -44,9 +42,7 @@ def name_of(page: Path) -> str:
 
 def blocks(page: Path, language: str) -> Iterator[re.Match[str]]:
     """The blocks of code in a language."""
-    return re.finditer(
-        rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE
-    )
+    return re.finditer(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def code_of(page: Path) -> str:
@@ -158,8 +154,10 @@ def unit(number: str) -> float:
 def test_promises_are_checked() -> None:
     code = "print(a)  # x 0.5\nprint(b)\n# 7\n\n# prose"
     assert promised(code) == ["x 0.5", "7"]
-    assert agrees("x 0.50", "x 0.5191999") and not agrees("x 0.50", "x 0.5291999")
-    assert not agrees("x 0.5", "y 0.5") and agrees("1.84e-08", "1.8423e-08")
+    assert agrees("x 0.50", "x 0.5191999")
+    assert not agrees("x 0.50", "x 0.5291999")
+    assert not agrees("x 0.5", "y 0.5")
+    assert agrees("1.84e-08", "1.8423e-08")
     with pytest.raises(AssertionError, match="was not printed"):
         assert_printed(["1", "2"], ["2", "1"])
 
@@ -224,6 +222,21 @@ def assert_known(call: list[str]) -> None:
     assert options <= known, call
 
 
+# --- the gallery ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "program", sorted(DOCS.glob("gallery/plot_*.py")), ids=lambda path: path.stem
+)
+def test_the_gallery_draws(program: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    runpy.run_path(str(program))
+    figures = matplotlib.pyplot.get_fignums()
+    matplotlib.pyplot.close("all")
+    assert len(figures) == 1
+
+
 # --- the site ---------------------------------------------------------------------------------
 
 
@@ -237,7 +250,8 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_every_method_has_a_page(method: str) -> None:
     page = DOCS / "methods" / f"{method}.md"
     assert f"{{method-facts}} {method}\n" in page.read_text()
-    assert "\n$$\n" in page.read_text() and any(blocks(page, "python"))
+    assert "\n$$\n" in page.read_text()
+    assert any(blocks(page, "python"))
 
 
 def functions() -> list[str]:
@@ -249,7 +263,8 @@ def functions() -> list[str]:
 def test_every_metric_has_a_page(metric: str) -> None:
     page = DOCS / "metrics" / f"{metric}.md"
     assert f"{{metric-facts}} {metric}\n" in page.read_text()
-    assert "## Formula" in page.read_text() and any(blocks(page, "python"))
+    assert "## Formula" in page.read_text()
+    assert any(blocks(page, "python"))
 
 
 def documented() -> dict[int, str]:

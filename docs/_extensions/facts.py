@@ -1,7 +1,7 @@
 """Directives for the pages of methods and metrics: what the code knows is not typed again.
 
-``{method-facts} pts`` and ``{metric-facts} ece`` become a table of the names, the class or function,
-what may be expected of it and, from the references of its docstring, the source.
+``{method-facts} pts`` and ``{metric-facts} ece`` become a table of the names, the class or
+function, what may be expected of it and, from the references of its docstring, the source.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ WHOSE = {
 
 def references(docstring: str | None) -> str:
     """The references of a docstring, as one paragraph."""
-    found = re.search(r"^References\n-+\n(.*?)(?:\n\n|\Z)", docstring or "", re.DOTALL | re.MULTILINE)
+    found = re.search(
+        r"^References\n-+\n(.*?)(?:\n\n|\Z)", docstring or "", re.DOTALL | re.MULTILINE
+    )
     return " ".join(found[1].split()) if found else ""
 
 
@@ -41,7 +43,9 @@ def method_facts(name: str) -> dict[str, str]:
         "Class": f"{{py:class}}`~calibrant.calibrators.{cls.__name__}`",
         "Accuracy": "kept" if cls().accuracy_preserving else "may change",
         "Classes": "two" if cls.two_classes_only else "any number",
-        "Fitted from": "logits, probabilities or a profile" if by_profile else "logits or probabilities",
+        "Fitted from": "logits, probabilities or a profile"
+        if by_profile
+        else "logits or probabilities",
         "Source": references(inspect.getdoc(cls)),
     }
 

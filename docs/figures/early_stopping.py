@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
+
 from studies import COLORS, records, tidy
 
 WAYS = {"same": "the same rows", "halves": "halves", "training": "training rows"}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import numpy as np
+
 from studies import COLORS, records, tidy
 
 FOUND = {

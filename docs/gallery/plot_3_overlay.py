@@ -14,8 +14,6 @@ found = {}
 for name in ("base", "ts", "ets", "pts"):
     fitted = calibrant.calibrator(name).fit(data.val_logits, data.val_labels)
     probs = fitted.predict_proba(data.test_logits)
-    found[name] = diagrams.reliability(
-        probs, data.test_labels, kind="equal-mass", n_resamples=100
-    )
+    found[name] = diagrams.reliability(probs, data.test_labels, kind="equal-mass", n_resamples=100)
 
 ax = plots.reliability(found, interval=False)

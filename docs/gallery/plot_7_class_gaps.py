@@ -11,7 +11,8 @@ import matplotlib.pyplot as plt
 import calibrant
 from calibrant import diagrams, plots
 
-NAMES = "T-shirt trousers pullover dress coat sandal shirt sneaker bag boot".split()
+NAMES = ["T-shirt", "trousers", "pullover", "dress", "coat"]
+NAMES += ["sandal", "shirt", "sneaker", "bag", "boot"]
 
 data = calibrant.datasets.load("fashion-mnist-lenet5")
 figure, panels = plt.subplots(1, 2, figsize=(10.0, 4.4), layout="constrained")
