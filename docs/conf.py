@@ -6,10 +6,9 @@ import sys
 import warnings
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE / "figures"))
-sys.path.insert(0, str(HERE / "_extensions"))
-sys.path.insert(0, str(HERE.parent / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "_extensions"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "figures"))
 
 import calibrant
 
@@ -54,7 +53,7 @@ numpydoc_xref_param_type = False
 
 # -- figures ---------------------------------------------------------------------------------------
 
-plot_basedir = str(HERE)
+plot_basedir = str(Path(__file__).resolve().parent)
 plot_formats = [("png", 144)]
 plot_html_show_formats = False
 plot_html_show_source_link = False
