@@ -29,7 +29,8 @@ GENERATED = {"auto_gallery", "generated"}
 PAGES = sorted(
     page for page in DOCS.rglob("*.md") if not GENERATED & set(page.relative_to(DOCS).parts)
 )
-SLOW = {"docs/serving.md"}  # it trains a network and runs PyTorch's exporter
+# One trains a network and runs PyTorch's exporter; the other compares all methods, three times.
+SLOW = {("docs/serving.md", "python"), ("docs/report.md", "console")}
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]\d+)?")
 
 pytestmark = pytest.mark.skipif(not PAGES, reason="the documentation is not in this distribution")
@@ -88,7 +89,9 @@ def parameters(language: str) -> list[Any]:
     """The pages with such blocks in them, the slow ones marked."""
     slow = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # PyTorch's exporter warns
     return [
-        pytest.param(page, id=name_of(page), marks=slow if name_of(page) in SLOW else ())
+        pytest.param(
+            page, id=name_of(page), marks=slow if (name_of(page), language) in SLOW else ()
+        )
         for page in (ROOT / "README.md", *PAGES)
         if page.exists() and any(blocks(page, language))
     ]
@@ -100,7 +103,7 @@ def parameters(language: str) -> list[Any]:
 @pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("page", parameters("python"))
 def test_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name_of(page) in SLOW:
+    if name_of(page) == "docs/serving.md":
         pytest.importorskip("onnxscript")
     monkeypatch.chdir(tmp_path)
     given = probabilities(np.random.default_rng(0)) if name_of(page) == "docs/metrics.md" else {}
@@ -183,6 +186,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for number, name in enumerate(("val", "test", "part-1", "part-2")):
         logits, labels = sample(150, 4, seed=number)
         np.savez(f"{name}.npz", logits=logits, labels=labels)
+    Path("names.txt").write_text("ant\nbee\ncat\ndog\n")
     np.save("logits.npy", logits)
     np.save("labels.npy", labels)
     calibrant.save(calibrant.TS().fit(logits, labels), "pts.safetensors")
