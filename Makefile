@@ -123,6 +123,7 @@ test-newest: $(NEWEST)  ## run the tests with the newest versions there are, wha
 	@$(NEWEST_VENV)/bin/python -m pytest -n auto -m "not slow"
 
 docs: $(DOCS)  ## build the documentation site into build/docs; warnings are errors
+	@rm -rf docs/api/generated  # names that are no more
 	@$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
 	@echo "build/docs/index.html"
 
