@@ -29,8 +29,8 @@ GENERATED = {"auto_gallery", "generated"}
 PAGES = sorted(
     page for page in DOCS.rglob("*.md") if not GENERATED & set(page.relative_to(DOCS).parts)
 )
-# One trains a network and runs PyTorch's exporter; the other compares all methods, three times.
-SLOW = {("docs/serving.md", "python"), ("docs/report.md", "console")}
+SLOW = {("docs/serving.md", "python")}  # it trains a network and runs PyTorch's exporter
+LONG = {"reproduce", "report"}  # commands that take long; they have tests of their own
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]\d+)?")
 
 pytestmark = pytest.mark.skipif(not PAGES, reason="the documentation is not in this distribution")
@@ -189,7 +189,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("names.txt").write_text("ant\nbee\ncat\ndog\n")
     np.save("logits.npy", logits)
     np.save("labels.npy", labels)
-    calibrant.save(calibrant.TS().fit(logits, labels), "pts.safetensors")
+    calibrant.save(calibrant.TS().fit(logits, labels), "ts.safetensors")
+    calibrant.save(calibrant.HTS(penalty=1.0).fit(logits, labels), "pts.safetensors")
     return tmp_path
 
 
@@ -208,7 +209,7 @@ def test_the_commands_run(page: Path, folder: Path) -> None:
         assert_known(call)
         if call[0] == "attach":
             write_model(folder)
-        if call[0] != "reproduce":  # minutes; tests/papers runs it
+        if call[0] not in LONG:
             succeed(*call)
 
 
