@@ -29,6 +29,7 @@ extensions = [
     "mathml",
     "facts",
     "root_pages",
+    "offline",
 ]
 exclude_patterns = ["gallery/*.rst", "gallery/*.py", "figures", "_extensions", "_templates"]
 templates_path = ["_templates"]
