@@ -17,7 +17,7 @@ import pytest
 
 import calibrant
 from calibrant import datasets, metrics
-from calibrant.papers.pts import claims, experiments, figures, page, plan, runner
+from calibrant.papers.pts import experiments, figures, logit_sets, page, plan, runner, verdicts
 from calibrant.papers.pts.experiments import FRACTIONS, METHODS, Setting, parameter_count, run
 from calibrant.papers.pts.logit_sets import Source, imagenet_group, of_the_paper, sources
 from calibrant.papers.pts.reproduction import Reproduction, reproduce
@@ -31,15 +31,16 @@ from calibrant.papers.pts.summary import (
 )
 from reproduction_support import few_steps, tiny_set, write_set
 
-TINY = plan.Scope(seeds=2, slow_seeds=2)
+TINY = plan.Scope(seeds=2)
+SETS = ("cifar10-lenet5", "cifar100-mobilenetv2", "imagenet5k-mobilenetv2")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
     folder = tmp_path_factory.mktemp("reproduction")
-    write_set(folder / "sets", tiny_set("cifar10-lenet5"))
-    write_set(folder / "sets", tiny_set("imagenet5k-mobilenetv2", classes=12, seed=1))
-    chosen = sources([folder / "sets"], only=["cifar10-lenet5", "imagenet5k-mobilenetv2"])
+    for seed, name in enumerate(SETS):
+        write_set(folder / "sets", tiny_set(name, classes=4 + 4 * seed, seed=seed))
+    chosen = sources([folder / "sets"], only=SETS)
     with few_steps():
         return reproduce(chosen, folder / "out", scope=TINY, workers=1)
 
@@ -147,20 +148,52 @@ def test_bad_scores_are_told_before_any_work(tmp_path):
             Source("mine", pair=pair).load()
 
 
-def test_claims_are_judged_on_the_papers_sets_where_there_are_some():
-    assert of_the_paper(["mine", "cifar10-vgg19", "imagenet-resnet50"]) == [
-        "cifar10-vgg19",
-        "imagenet-resnet50",
-    ]
+ALL_FIVE = ["imagenet-resnet50", "imagenet-resnet152", "imagenet-densenet169"]
+ALL_FIVE += ["imagenet-xception", "imagenet-mobilenetv2"]
+
+
+def test_claims_are_judged_on_the_rows_of_table_1():
+    own = ["cifar10-vgg19", "cifar100-resnet50"]
+    assert of_the_paper(["mine", *own, "fashion-mnist-vgg19", "imagenet5k-mobilenetv2"]) == own
+    assert of_the_paper([*own, *ALL_FIVE]) == ["cifar10-vgg19", *ALL_FIVE]
     assert of_the_paper(["mine"]) == ["mine"]
 
 
-def test_real_imagenet_logits_replace_the_stand_ins():
-    assert imagenet_group(["cifar10-vgg19", "imagenet5k-mobilenetv2"]) == (
-        ["cifar10-vgg19", "imagenet5k-mobilenetv2"],
-        False,
+def test_only_all_five_imagenet_networks_replace_the_stand_ins():
+    names = ["cifar10-vgg19", "cifar100-resnet50", "imagenet5k-mobilenetv2"]
+    assert imagenet_group(names) == (["cifar100-resnet50"], False)
+    assert imagenet_group([*names, *ALL_FIVE[:4]]) == (["cifar100-resnet50"], False)
+    assert imagenet_group([*names, *ALL_FIVE]) == (ALL_FIVE, True)
+
+
+def test_neither_lenet_nor_fashion_mnist_stands_in_for_imagenet():
+    assert imagenet_group(datasets.names()) == ([], False)
+    assert imagenet_group(["cifar10-lenet5", "mine"]) == (["mine"], False)
+
+
+def test_a_seed_takes_a_training_of_its_own(tmp_path):
+    write_set(tmp_path, tiny_set("mine"))
+    for seed in (1, 2):
+        write_set(tmp_path / f"seed{seed}", tiny_set("mine", seed=seed))
+    [source] = sources([tmp_path], only=["mine"])
+    assert [source.training(seed) for seed in range(4)] == [0, 1, 2, 0]
+    digests = {source.load(training).digest() for training in range(3)}
+    assert len(digests) == 3
+    rows = runner.run_all(
+        [Setting("mine", "base", seed) for seed in range(2)], [source], tmp_path / "rows", workers=1
     )
-    assert imagenet_group(["cifar10-vgg19", "imagenet-resnet50"]) == (["imagenet-resnet50"], True)
+    expected = run(Setting("mine", "base", 1), tiny_set("mine", seed=1))
+    assert rows[1]["brier"] == expected["brier"]
+
+
+def test_networks_on_cifar_are_fitted_on_as_many_rows_as_in_the_paper(tmp_path, monkeypatch):
+    monkeypatch.setitem(logit_sets.FIT_ROWS, "cifar10-vgg19", 20)
+    data = Source("cifar10-vgg19", file=write_set(tmp_path, tiny_set("cifar10-vgg19"))).load()
+    for seed in (0, 1):
+        split = data.drawn(seed)
+        assert (len(split.val_labels), len(split.test_labels)) == (20, 90)
+    assert len(data.drawn(0).with_part(0.5, 0).val_labels) == 10
+    assert data.digest() != replace(data, fit_rows=None).digest()
 
 
 # --- experiments ------------------------------------------------------------------------------
@@ -173,7 +206,9 @@ def test_a_row_holds_what_the_metrics_say(key):
     split = data.drawn(2).with_part(0.8, 2)
     if METHODS[key].rows == "raw":
         split = split.in_double()
-    model = METHODS[key].make(2, None, "logits").fit(split.val_scores, split.val_labels)
+    if METHODS[key].after_ts:
+        split = experiments._scaled(split)
+    model = METHODS[key].make(2, None, split.kind).fit(split.val_scores, split.val_labels)
     probs, labels = model.predict_proba(split.test_scores), split.test_labels
     how = METHODS[key].rows
     assert row["ece"] == metrics.ece(probs, labels, n_bins=10, row_sums=how)
@@ -243,12 +278,20 @@ def test_parameters_are_counted_as_in_the_paper():
 
 
 def test_the_plan_names_every_experiment_once_and_the_slow_ones_first():
-    settings = plan.settings(["cifar10-lenet5", "imagenet5k-mobilenetv2"], plan.FULL)
+    settings = plan.settings(["cifar10-lenet5", "cifar100-mobilenetv2"], plan.FULL)
     assert len(set(settings)) == len(settings)
-    slow = [METHODS[one.method].slow for one in settings]
-    assert slow == sorted(slow, reverse=True)
+    order = [(not one.plain, not METHODS[one.method].slow) for one in settings]
+    assert order == sorted(order)
     assert {one.fraction for one in settings} == set(FRACTIONS)
     assert {one.method for one in settings} == set(METHODS)
+
+
+def test_everything_has_as_many_seeds():
+    settings = plan.settings(["cifar100-lenet5", "cifar100-mobilenetv2"], plan.FULL)
+    seeds: dict[Setting, set[int]] = {}
+    for one in settings:
+        seeds.setdefault(replace(one, seed=0), set()).add(one.seed)
+    assert set(map(len, seeds.values())) == {3}
 
 
 def test_the_quick_plan_has_one_seed():
@@ -258,9 +301,9 @@ def test_the_quick_plan_has_one_seed():
 
 
 def test_imagenet_experiments_leave_other_sets_alone_where_real_ones_are_given():
-    settings = plan.settings(["cifar10-lenet5", "imagenet-resnet50"], plan.QUICK)
-    assert {one.data for one in settings if one.width} == {"imagenet-resnet50"}
-    assert {one.data for one in settings if one.method == "linear"} == {"imagenet-resnet50"}
+    settings = plan.settings(["cifar10-lenet5", "cifar100-resnet50", *ALL_FIVE], plan.QUICK)
+    assert {one.data for one in settings if one.width} == set(ALL_FIVE)
+    assert {one.data for one in settings if one.method == "linear"} == set(ALL_FIVE)
 
 
 # --- the runner -------------------------------------------------------------------------------
@@ -454,7 +497,7 @@ def test_cells_are_means_and_spreads_over_seeds():
 
 
 def test_an_ece_of_0_divides_nothing():
-    results = Results(ece_rows({"ts": [1.0], "pts": [0.0]}))
+    results = rows_with({("a", "ts", 0): 0.01, ("a", "pts", 0): 0.0})
     assert np.isnan(normalised_table(results, ["a"], "pts", ["ts"]).rows["100%"][0].mean)
 
 
@@ -467,185 +510,6 @@ def test_normalised_ece_is_the_mean_of_ratios():
     assert table.rows["100%"][0].published == 2.28
 
 
-# --- claims -----------------------------------------------------------------------------------
-
-
-def ece_rows(
-    values: dict[str, list[float]], names: str = "a", **where: Any
-) -> list[dict[str, Any]]:
-    """Rows with these ECEs (points): one list of seeds a method, the same on every set."""
-    defaults = {"fraction": 1.0, "width": None, "accuracy": 0.5, "brier": 0.0, "kde_ece": 0.0}
-    return [
-        {"data": name, "method": method, "seed": seed, **defaults, "ece": value / 100.0, **where}
-        for name in names
-        for method, over_seeds in values.items()
-        for seed, value in enumerate(over_seeds)
-    ]
-
-
-def rivals(*values: float) -> dict[str, list[float]]:
-    return {rival: list(values) for rival in claims.RIVALS}
-
-
-@pytest.mark.parametrize(
-    ("own", "verdict"),
-    [((1.0, 1.0), claims.HOLDS), ((1.0, 9.0), claims.PARTLY), ((9.0, 9.0), claims.FAILS)],
-)
-def test_the_best_method_everywhere(own, verdict):
-    rows = ece_rows(rivals(5.0), "ab")
-    for name, value in zip("ab", own, strict=True):
-        rows += ece_rows({"pts": [value]}, name)
-    found = claims.best_everywhere(Results(rows), "ab", "ece", "pts")
-    assert found[0] == verdict
-    assert f"best on {sum(value < 5.0 for value in own)} of 2 sets" in found[1]
-    assert "In the paper's own table: 7 of 9" in found[1]
-
-
-def test_only_shared_seeds_are_compared():
-    results = Results(ece_rows(rivals(1.0, 1.0, 3.0) | {"pts-paper": [1.2, 1.2]}))
-    assert claims.best_everywhere(results, "a", "ece", "pts-paper")[0] == claims.FAILS
-
-
-def test_the_uncalibrated_network_is_a_rival():
-    results = Results(ece_rows(rivals(3.0) | {"base": [0.5], "pts": [2.0]}))
-    assert claims.best_everywhere(results, "a", "ece", "pts")[0] == claims.FAILS
-
-
-def test_equal_to_two_decimals_is_not_behind():
-    results = Results(ece_rows(rivals(1.001) | {"pts": [1.004]}))
-    assert claims.best_everywhere(results, "a", "ece", "pts")[0] == claims.HOLDS
-
-
-def test_a_gain_is_good_where_it_is_large():
-    rows = [row | {"brier": -row["ece"]} for row in ece_rows(rivals(1.0) | {"pts": [2.0]})]
-    assert claims.best_everywhere(Results(rows), "a", "gain", "pts")[0] == claims.HOLDS
-    rows = [row | {"brier": -row["ece"]} for row in ece_rows(rivals(2.0) | {"pts": [1.0]})]
-    assert claims.best_everywhere(Results(rows), "a", "gain", "pts")[0] == claims.FAILS
-
-
-def test_a_lead_below_the_spread_over_seeds_is_told():
-    results = Results(ece_rows(rivals(1.0, 1.0) | {"pts": [0.5, 1.7]}))
-    assert (
-        "1 of them by less than one standard"
-        in claims.best_everywhere(results, "a", "ece", "pts")[1]
-    )
-
-
-def test_a_claim_without_rows_was_not_run():
-    results = Results(ece_rows(rivals(1.0)))
-    for judge in (claims.over_ets, claims.expressive, claims.linear, claims.every_bin, claims.wide):
-        assert judge(results, "a", "pts-paper") == (claims.UNKNOWN, "")
-    for judge in (claims.efficient, claims.keeps_accuracy):
-        assert judge(results, "a", "pts-paper") == (claims.UNKNOWN, "")
-    assert claims.best_everywhere(results, "a", "ece", "pts-paper") == (claims.UNKNOWN, "")
-
-
-@pytest.mark.parametrize(
-    ("pts", "verdict", "words"),
-    [
-        (0.7, claims.HOLDS, "30% lower"),
-        (0.8, claims.PARTLY, "20% lower"),
-        (1.5, claims.FAILS, "50% higher"),
-    ],
-)
-def test_how_much_lower_than_ets(pts, verdict, words):
-    results = Results(ece_rows({"ets": [1.0], "pts": [pts]}))
-    found = claims.over_ets(results, "a", "pts")
-    assert found[0] == verdict
-    assert words in found[1]
-
-
-@pytest.mark.parametrize(
-    ("family", "widest", "verdict"),
-    [
-        ((3.0, 2.0, 1.0), 1.0, claims.HOLDS),
-        ((3.0, 2.0, 1.0), 2.0, claims.PARTLY),
-        ((2.0, 3.0, 1.0), 1.0, claims.PARTLY),
-        ((1.0, 2.0, 3.0), 1.0, claims.FAILS),
-    ],
-)
-def test_more_parameters_less_error(family, widest, verdict):
-    rows = ece_rows({key: [value] for key, value in zip(("ts", "ets", "pts"), family, strict=True)})
-    for width in (w for w in experiments.WIDTHS if w != experiments.PUBLISHED_WIDTH):
-        value = widest if width == max(experiments.WIDTHS) else 1.5
-        rows += ece_rows({"pts": [value]}, width=width)
-    found = claims.expressive(Results(rows), "a", "pts")
-    assert found[0] == verdict
-    assert "by width (mean over 1 of the sets) 1: 1.50" in found[1]
-
-
-def test_a_wide_range_of_temperatures_leaves_dead_rows_out():
-    narrow = [1.0, 1.05, 1.1] * 20
-    for temperatures, verdict in (
-        (narrow, claims.FAILS),
-        ([1e-12, *narrow], claims.FAILS),
-        (list(np.linspace(0.5, 2.0, 50)), claims.HOLDS),
-    ):
-        rows = ece_rows({"pts": [1.0]}, temperatures=temperatures)
-        found = claims.wide(Results(rows), "a", "pts")
-        assert found[0] == verdict
-        assert ("no temperature" in found[1]) == (min(temperatures) < 1e-6)
-
-
-@pytest.mark.parametrize(
-    ("ahead", "verdict"), [(8, claims.HOLDS), (5, claims.PARTLY), (3, claims.FAILS)]
-)
-def test_every_number_of_bins(ahead, verdict):
-    own = [0.01] * ahead + [0.03] * (8 - ahead)
-    rows = ece_rows({"ts": [2.0], "ets": [2.0]}, ece_by_bins=[0.02] * 8)
-    rows += ece_rows({"pts": [1.0]}, ece_by_bins=own)
-    found = claims.every_bin(Results(rows), "a", "pts")
-    assert found[0] == verdict
-    assert f"ahead at {ahead} of 8" in found[1]
-
-
-def part_rows(values: dict[str, dict[str, float]], **where: Any) -> list[dict[str, Any]]:
-    """The same ECE at every size: {set: {method: ECE}}."""
-    return [
-        row
-        for name, by_method in values.items()
-        for fraction in FRACTIONS
-        for row in ece_rows(
-            {m: [v] for m, v in by_method.items()}, name, fraction=fraction, **where
-        )
-    ]
-
-
-def test_methods_that_take_turns_are_equally_data_efficient():
-    others = dict.fromkeys(("irova-raw", "irova-ts-raw", "irm-raw", "ets"), 9.0)
-    values = {"a": others | {"ts": 2.0, "pts": 1.0}, "b": others | {"ts": 0.9, "pts": 2.0}}
-    assert claims.efficient(Results(part_rows(values)), "ab", "pts")[0] == claims.FAILS
-
-
-def test_data_efficiency_is_against_all_methods():
-    values = dict.fromkeys(("irova-raw", "irova-ts-raw", "irm-raw", "ts", "ets"), 2.0) | {
-        "pts": 1.0
-    }
-    assert claims.efficient(Results(part_rows({"a": values})), "a", "pts")[0] == claims.HOLDS
-    values["irm-raw"] = 0.5
-    assert claims.efficient(Results(part_rows({"a": values})), "a", "pts")[0] == claims.FAILS
-
-
-@pytest.mark.parametrize(
-    ("irova", "pts", "verdict"),
-    [(0.4, 0.5, claims.HOLDS), (0.5, 0.5, claims.PARTLY), (0.4, 0.4, claims.FAILS)],
-)
-def test_who_keeps_the_accuracy(irova, pts, verdict):
-    few = {"fraction": FRACTIONS[0]}
-    rows = ece_rows({"base": [1.0], "pts": [1.0], **{m: [1.0] for m in claims.NON_PARAMETRIC}})
-    rows += ece_rows({"pts": [1.1]}, accuracy=pts, **few)
-    rows += ece_rows({m: [2.0] for m in claims.NON_PARAMETRIC}, accuracy=irova, **few)
-    assert claims.keeps_accuracy(Results(rows), "a", "pts")[0] == verdict
-
-
-@pytest.mark.parametrize(
-    ("without", "verdict"), [(2.0, claims.HOLDS), (1.01, claims.FAILS), (0.5, claims.FAILS)]
-)
-def test_a_linear_model_must_be_clearly_worse(without, verdict):
-    results = Results(ece_rows({"linear": [without], "pts": [1.0]}))
-    assert claims.linear(results, "a", "pts")[0] == verdict
-
-
 # --- the whole --------------------------------------------------------------------------------
 
 
@@ -655,12 +519,15 @@ def test_everything_is_written(made):
         assert (out / "figures" / f"{name}.svg").stat().st_size > 1000
         assert (out / "figures" / f"{name}.png").stat().st_size > 1000
     markdown, text = ((out / f"index.{kind}").read_text() for kind in ("md", "html"))
-    for word in ("Table 1", "Table 5", "Figure 4b", "holds", "imagenet5k-mobilenetv2 (stand-in)"):
+    stand_in = "cifar100-mobilenetv2 (architecture stand-in on CIFAR-100)"
+    words = ("Table 1", "Table 5", "Figure 4b", "not run", "imagenet5k-mobilenetv2", stand_in)
+    for word in (*words, "an architecture stand-in on CIFAR-100 (on ImageNet: not run)"):
         assert word in markdown
         assert word in text
     document = json.loads((out / "tables.json").read_text())
     assert document["tables"]["1"]["cifar10-lenet5"]["TS"]["published"] == 1.91
-    assert len(document["claims"]) == 10
+    assert len(document["claims"]) == 21
+    assert document["coverage"] == {"own": 26, "stand_in": 28, "missing": 220}
     lines = (out / "rows.csv").read_text().splitlines()
     assert len(lines) == 1 + len(made.results.rows)
 
@@ -668,13 +535,17 @@ def test_everything_is_written(made):
 def test_every_cell_has_a_number(made):
     for table in made.tables.values():
         for name, cells in table.rows.items():
-            assert not any(np.isnan(cell.mean) for cell in cells), (table.title, name)
+            if not name.startswith("ImgNet") and not table.title.startswith("NLL"):
+                assert not any(np.isnan(cell.mean) for cell in cells), (table.title, name)
 
 
 def test_every_claim_is_judged_for_both_recipes(made):
+    outcomes = {verdicts.HOLDS, verdicts.PARTLY, verdicts.FAILS, verdicts.SAME}
     for verdict in made.verdicts:
-        assert set(verdict.verdicts.values()) <= {claims.HOLDS, claims.PARTLY, claims.FAILS}
-        assert all(verdict.evidence.values())
+        if "more complex" in verdict.claim:
+            continue  # needs four networks
+        assert {verdict.verdicts[key] for key in plan.RECIPES} <= outcomes, verdict.claim
+        assert all(verdict.evidence[key] for key in plan.RECIPES)
 
 
 def test_a_second_run_computes_nothing_and_writes_the_same_page(made, monkeypatch):
@@ -701,7 +572,7 @@ def test_a_page_that_cannot_be_written_is_told_before_the_work(tmp_path, monkeyp
 def test_page_and_figures_appear_whole(made, tmp_path, monkeypatch):
     """Killed while any of them is written, a run leaves the last one's."""
     folder = tmp_path / "figures"
-    figures.draw_all(made.results, made.results.names, False, folder)
+    figures.draw_all(made.results, ["cifar100-mobilenetv2"], False, folder)
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
 
     def stopped(figure: Any, file: Any, **options: Any) -> None:
@@ -710,7 +581,7 @@ def test_page_and_figures_appear_whole(made, tmp_path, monkeypatch):
 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", stopped)
     with pytest.raises(SystemExit):
-        figures.draw_all(made.results, made.results.names, False, folder)
+        figures.draw_all(made.results, ["cifar100-mobilenetv2"], False, folder)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
@@ -736,8 +607,10 @@ def boxes(axis: Any, renderer: Any) -> list[Any]:
     ],
 )
 def test_no_panel_is_empty_and_no_labels_overlap(made, panel):
-    canvas = figures._grid(made.results, made.results.names, panel)
-    canvas.draw_without_rendering()
+    names = ["cifar100-mobilenetv2"] * 2
+    with figures._style():
+        canvas = figures._grid(made.results, names, panel)
+        canvas.draw_without_rendering()
     renderer = canvas.canvas.get_renderer()
     assert len(canvas.axes) == 2
     for axes in canvas.axes:

@@ -27,7 +27,7 @@ from calibrant.papers.pts import (
     training,
 )
 from calibrant.papers.pts.images import TEST, TRAIN, VALIDATION, ImageSet
-from calibrant.papers.pts.logits import HeldOut, scores, write_logits
+from calibrant.papers.pts.logits import HeldOut, mean_nll, scores, write_logits
 from calibrant.papers.pts.networks.layers import convolution
 from calibrant.papers.pts.recipes import RECIPES, STAND_INS, Recipe
 from tools_support import load_tool
@@ -607,3 +607,32 @@ def test_published_networks_are_asked_for_by_name(monkeypatch: pytest.MonkeyPatc
     assert imagenet_logits.pretrained("mobilenetv2").module == ("mobilenet_v2", weights)
     with pytest.raises(ValueError, match="got 'alexnet'"):
         imagenet_logits.pretrained("alexnet")
+
+
+# --- smaller files ----------------------------------------------------------------------------
+
+
+def test_thin_logits_keep_the_top_and_move_no_probability_far(tmp_path, monkeypatch):
+    tool = load_tool("thin_logits", monkeypatch)
+    rng = np.random.default_rng(0)
+    whole = (4.0 * rng.standard_normal((300, 100))).astype(np.float16)
+    labels = rng.integers(100, size=300)
+    write_logits(tmp_path / "a.npz", HeldOut(whole, labels, whole, labels), {"epochs": 3})
+    before, after = tool.thin_file(tmp_path / "a.npz", tmp_path / "out" / "a.npz")
+    near = whole > whole.max(axis=1, keepdims=True) - 2.0
+    np.testing.assert_array_equal(after.val_logits[near], whole[near])
+    probs = [np.exp(part.val_logits.astype(float)) for part in (before, after)]
+    one, two = (part / part.sum(axis=1, keepdims=True) for part in probs)
+    assert 0.0 < np.abs(one - two).max() < 0.003
+    card = json.loads((tmp_path / "out" / "a.json").read_text())
+    assert (card["name"], card["epochs"]) == ("a", 3)
+    assert "multiples of 1/32" in card["rounding"]
+    assert card["test_nll"] == mean_nll(after.test_logits, labels)
+
+
+def test_thin_logits_leave_few_classes_alone(tmp_path, monkeypatch):
+    tool = load_tool("thin_logits", monkeypatch)
+    few, labels = np.eye(10, dtype=np.float16), np.arange(10)
+    write_logits(tmp_path / "a.npz", HeldOut(few, labels, few, labels), {})
+    tool.thin_file(tmp_path / "a.npz", tmp_path / "out" / "a.npz")
+    assert (tmp_path / "out" / "a.npz").read_bytes() == (tmp_path / "a.npz").read_bytes()

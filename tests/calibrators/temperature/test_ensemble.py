@@ -234,8 +234,30 @@ def test_log_probabilities_do_not_pass_the_arg_max_by_rounding():
 
 def test_estimator_rules():
     ets = ETS(bounds=(0.1, 9.0), input="probs")
-    assert ets.get_params() == {"bounds": (0.1, 9.0), "input": "probs"}
+    assert ets.get_params() == {"bounds": (0.1, 9.0), "loss": "brier", "input": "probs"}
     assert clone(ets).get_params() == ets.get_params()
     assert isinstance(calibrant.calibrator("ets"), ETS)
     fitted = ETS()
     assert fitted.fit(*mixed_data(50, 3)) is fitted
+
+
+def test_the_nll_is_minimised_where_that_is_the_loss():
+    logits, labels = mixed_data(500, 4)
+    ets = ETS(loss="nll").fit(logits, labels)
+    parts = [
+        with_state(ets.temperature_, corner).predict_proba(logits)[np.arange(500), labels]
+        for corner in np.eye(3)
+    ]
+    at = np.column_stack(parts)
+    best = -np.log(at @ ets.weights_).mean()
+    assert ets.fit_info_.after == pytest.approx(best)
+    assert ets.temperature_ == TS().fit(logits, labels).temperature_
+    for corner in np.eye(3):  # the loss is convex: no step towards a corner lowers it
+        nearby = 0.99 * ets.weights_ + 0.01 * corner
+        assert -np.log(at @ nearby).mean() >= best - 1e-7
+    assert best <= ets.fit_info_.before
+
+
+def test_the_loss_must_be_known():
+    with pytest.raises(ValueError, match="loss must be one of 'brier', 'nll', got 'ece'"):
+        ETS(loss="ece").fit(*mixed_data(50, 3))

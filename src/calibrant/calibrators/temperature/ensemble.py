@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
@@ -16,9 +16,12 @@ from calibrant.calibrators._best_temperature import (
     TEMPERATURE_BOUNDS,
     best_temperature,
 )
-from calibrant.calibrators._parameters import check_bounds
+from calibrant.calibrators._parameters import check_bounds, check_choice
 from calibrant.formulas import Mixture
 from calibrant.profile import TemperatureProfile
+
+LOSSES = ("brier", "nll")
+EM_STEPS, EM_TOLERANCE = 5_000, 1e-7
 
 
 class EnsembleTemperatureScaling(ProfileCalibrator):
@@ -28,6 +31,8 @@ class EnsembleTemperatureScaling(ProfileCalibrator):
     ----------
     bounds : tuple of two floats, default (0.01, 10000)
         The smallest and the largest temperature allowed; ending at one is a warning.
+    loss : {"brier", "nll"}, default "brier"
+        What is minimised.
     input : {"logits", "probs"}, default "logits"
         What the scores are; probabilities are taken as log p minus its row mean.
 
@@ -41,8 +46,9 @@ class EnsembleTemperatureScaling(ProfileCalibrator):
     Notes
     -----
     The probabilities are w1 softmax(z / T) + w2 softmax(z) + w3 / C, C being the number of finite
-    logits of the row. As in the authors' code T minimises the Brier score alone, and then the
-    weights minimise it with T held: a quadratic programme on the simplex, solved exactly here.
+    logits of the row. As in the authors' code T minimises the loss alone, and then the weights
+    minimise it with T held. For the Brier score that is a quadratic programme on the simplex,
+    solved exactly here; for the NLL it is convex, and solved by expectation maximisation.
 
     References
     ----------
@@ -61,9 +67,11 @@ class EnsembleTemperatureScaling(ProfileCalibrator):
     def __init__(
         self,
         bounds: tuple[float, float] = TEMPERATURE_BOUNDS,
+        loss: Literal["brier", "nll"] = "brier",
         input: InputKind = "logits",  # noqa: A002
     ) -> None:
         self.bounds = bounds
+        self.loss = loss
         self.input = input
 
     @property
@@ -81,18 +89,43 @@ class EnsembleTemperatureScaling(ProfileCalibrator):
 
     def _check_parameters(self) -> None:
         check_bounds("bounds", self.bounds)
+        check_choice("loss", self.loss, LOSSES)
 
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
-        result = best_temperature(profile, "brier", self.bounds)
-        matrix, vector = _brier_quadratic(profile, result.x)
-        weights = simplex_quadratic(matrix, vector)
+        result = best_temperature(profile, self.loss, self.bounds)
+        weigh = _least_brier if self.loss == "brier" else _least_nll
+        weights, after = weigh(profile, result.x)
         return Mixture(result.x, weights), FitInfo(
             result.converged,
             result.message,
-            loss="brier",
-            before=ProfileLoss(profile, "brier").mean(0.0),
-            after=float(weights @ matrix @ weights - 2.0 * vector @ weights + 1.0),
+            loss=self.loss,
+            before=ProfileLoss(profile, self.loss).mean(0.0),
+            after=after,
         )
+
+
+def _least_brier(profile: TemperatureProfile, temperature: float) -> tuple[Floats, float]:
+    """The weights with the least Brier score, and that score."""
+    matrix, vector = _brier_quadratic(profile, temperature)
+    weights = simplex_quadratic(matrix, vector)
+    return weights, float(weights @ matrix @ weights - 2.0 * vector @ weights + 1.0)
+
+
+def _least_nll(profile: TemperatureProfile, temperature: float) -> tuple[Floats, float]:
+    """The weights with the least NLL, by expectation maximisation, and that NLL."""
+    share, every = shares(profile.weight), np.arange(len(profile))
+    logs = [b * profile.label_gap - profile.psi(b, every).value for b in (1.0 / temperature, 1.0)]
+    # of the true label, under each of the three parts; a part that rules it out has 0
+    parts = np.column_stack([*np.exp(logs), 1.0 / profile.finite_classes])
+    weights = np.full(3, 1.0 / 3.0)
+    for _ in range(EM_STEPS):
+        joint = parts * weights
+        moved = share @ (joint / joint.sum(axis=1, keepdims=True))
+        still = np.abs(moved - weights).max() < EM_TOLERANCE
+        weights = moved
+        if still:
+            break
+    return weights, float(-share @ np.log(parts @ weights))
 
 
 def _brier_quadratic(profile: TemperatureProfile, temperature: float) -> tuple[Floats, Floats]:

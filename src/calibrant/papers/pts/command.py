@@ -224,12 +224,13 @@ def _print_summary(made: Reproduction) -> None:
     from calibrant.papers.pts.page import number
 
     table = made.tables["1"]
-    typer.echo(f"mean ECE in 10 bins (%) over {len(made.results.names)} sets")
+    typer.echo(str(made.coverage))
+    typer.echo(f"ECE in 10 bins (%), {list(table.rows)[-1]}")
     for column, cell in zip(table.columns, list(table.rows.values())[-1], strict=True):
         typer.echo(f"  {column:<14} {number(cell)}")
-    typer.echo("claims of the paper: PTS (paper) / PTS (default)")
+    typer.echo("claims of the paper: PTS (paper) / PTS (default) / the paper's own tables")
     for verdict in made.verdicts:
-        both = " / ".join(verdict.verdicts.values())
-        typer.echo(f"  {both:<32} {verdict.claim}")
+        every = " / ".join(verdict.verdicts.values())
+        typer.echo(f"  {every:<56} {verdict.claim}")
     rest = "index.md, tables.json, rows.csv and figures beside it"
     typer.echo(printable(f"wrote {made.page}, {rest}"))

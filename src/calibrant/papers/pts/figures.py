@@ -20,6 +20,7 @@ from calibrant.papers.pts.experiments import (
     WIDTHS,
     parameter_count,
 )
+from calibrant.papers.pts.logit_sets import FIGURE_3C, ON_CIFAR, PAPER_ROWS, of_the_paper
 from calibrant.papers.pts.plan import NON_PARAMETRIC, PAPER_WIDTHS, RECIPES
 from calibrant.papers.pts.summary import PERCENT, Cell, Results, published
 
@@ -51,25 +52,32 @@ class Figure:
 
 
 def draw_all(results: Results, group: Sequence[str], real: bool, folder: Path) -> list[Figure]:
-    """Write every figure into ``folder``."""
-    pyplot = _pyplot()
+    """Write every figure that there are networks for into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    with_lenet = [*group, *({"cifar100-lenet5"} & set(results.names) - set(group))]
-    canvases = {
-        "fig1a": _grid(results, group, _expressive_power),
-        "fig1b": _mean_bars(results),
-        "fig2": _grid(results, group, _temperatures),
-        "fig3a": _bins(results, group),
-        "fig3bc": _grid(results, with_lenet, _by_size()),
-        "fig4a": _grid(results, group, _by_size(BESIDE_NON_PARAMETRIC, log=True)),
-        "fig4b": _grid(results, group, _accuracy_gained),
+    with_lenet = [*group, *({FIGURE_3C} & set(results.names) - set(group))]
+    grids: dict[str, tuple[Sequence[str], Panel]] = {
+        "fig1a": (group, _expressive_power),
+        "fig2": (group, _temperatures),
+        "fig3bc": (with_lenet, _by_size()),
+        "fig4a": (group, _by_size(BESIDE_NON_PARAMETRIC, log=True)),
+        "fig4b": (group, _accuracy_gained),
     }
-    for file, canvas in canvases.items():
-        for suffix in SUFFIXES:
-            with replacing(folder / f"{file}.{suffix}") as image:
-                canvas.savefig(image, format=suffix, dpi=150, metadata=_undated(suffix))
-        pyplot.close(canvas)
-    return captions("ImageNet networks" if real else "All sets, standing in for ImageNet's")
+    written = []
+    with _style():
+        canvases = {file: _grid(results, *grid) for file, grid in grids.items() if grid[0]}
+        canvases["fig1b"] = _mean_bars(results)
+        if group:
+            canvases["fig3a"] = _bins(results, group)
+        for figure in captions("ImageNet networks" if real else "Architecture stand-ins"):
+            if figure.file not in canvases:
+                continue
+            for suffix in SUFFIXES:
+                with replacing(folder / f"{figure.file}.{suffix}") as image:
+                    canvases[figure.file].savefig(
+                        image, format=suffix, dpi=150, metadata=_undated(suffix)
+                    )
+            written.append(figure)
+    return written
 
 
 def files(folder: Path) -> list[Path]:
@@ -90,8 +98,9 @@ def captions(whose: str) -> list[Figure]:
         Figure(
             "fig1b",
             "Figure 1b: mean ECE of every method",
-            "The mean over all sets; lines: one standard deviation over the sets. Crosses: the "
-            "paper's mean over its nine networks.",
+            "The mean over networks; lines: one standard deviation over them. Crosses: the paper's "
+            "mean over the same networks on CIFAR (left) and over its nine, of which five are on "
+            "ImageNet (right).",
         ),
         Figure(
             "fig2",
@@ -130,23 +139,29 @@ def _undated(suffix: str) -> dict[str, None]:
     return {"Date": None} if suffix == "svg" else {"Software": None}
 
 
-def _pyplot() -> Any:
-    matplotlib: Any = need("matplotlib")
-    matplotlib.use("Agg")
-    matplotlib.rcParams.update(
-        {
-            "font.size": 8,
-            "axes.titlesize": 8.5,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.grid": True,
-            "grid.alpha": 0.25,
-            "legend.frameon": False,
-            "lines.markersize": 3.5,
-            "svg.hashsalt": "calibrant",
-        }
-    )
-    return need("matplotlib.pyplot")
+STYLE = {
+    "font.size": 8,
+    "axes.titlesize": 8.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "lines.markersize": 3.5,
+    "svg.hashsalt": "calibrant",
+}
+
+
+def _style() -> Any:
+    """The figures' look, for as long as they are drawn: no setting of the caller's is touched."""
+    return need("matplotlib").rc_context(STYLE)
+
+
+def _canvas(size: tuple[float, float], rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
+    """A figure of its own, which pyplot does not know, and its axes."""
+    figure = need("matplotlib.figure").Figure(figsize=size, layout="constrained")
+    need("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False)
 
 
 # --- grids of panels --------------------------------------------------------------------------
@@ -158,13 +173,8 @@ def _grid(results: Results, names: Sequence[str], panel: Panel) -> Any:
     """One panel per set, and the legend in a place of its own."""
     columns = min(4, len(names))
     rows = -(-len(names) // columns)
-    figure, axes = _pyplot().subplots(
-        rows,
-        columns,
-        figsize=(PANEL[0] * max(columns, 2), PANEL[1] * rows + 0.5),
-        squeeze=False,
-        layout="constrained",
-    )
+    size = (PANEL[0] * max(columns, 2), PANEL[1] * rows + 0.5)
+    figure, axes = _canvas(size, rows, columns)
     for axis, name in zip(axes.flat, names, strict=False):
         axis.set_title(name)
         panel(axis, results, name)
@@ -197,6 +207,7 @@ def _expressive_power(axis: Any, results: Results, name: str) -> None:
         if points:
             _errorbar(axis, method, [x for x, _ in points], [cell for _, cell in points], "-")
     axis.set(xscale="log", xlabel="parameters of one network", ylabel="ECE (%)")
+    axis.margins(x=0.08)  # the marker of TS lies whole within the axis
     axis.set_ylim(bottom=0.0)
 
 
@@ -292,7 +303,7 @@ def _plain_log_ticks(axis: Any) -> None:
 
 
 def _bins(results: Results, group: Sequence[str]) -> Any:
-    figure, axis = _pyplot().subplots(figsize=(5.2, 3.2), layout="constrained")
+    figure, [[axis]] = _canvas((5.2, 3.2))
     for method in TEMPERATURE_FAMILY:
         by_set = [
             np.mean([row["ece_by_bins"] for row in results.by_seed(name, method).values()], axis=0)
@@ -320,10 +331,23 @@ def _not_below_zero(values: Sequence[Sequence[float]]) -> Any:
 
 
 def _mean_bars(results: Results) -> Any:
+    """The networks on CIFAR, then all rows of Table 1, each with the paper's mean over as many."""
+    names = of_the_paper(results.names)
+    panels = [
+        ("networks on CIFAR", [n for n in names if n in ON_CIFAR], "paper, the same networks"),
+        ("all rows of Table 1", names, "paper, nine networks"),
+    ]
+    kept = [panel for panel in panels if panel[1]]
+    figure, axes = _canvas((6.0 * len(kept), 3.4), columns=len(kept))
+    for axis, (title, members, label) in zip(axes.flat, kept, strict=True):
+        _bars(axis, results, members, label)
+        axis.set_title(f"{title} ({len(members)})")
+    return figure
+
+
+def _bars(axis: Any, results: Results, names: Sequence[str], label: str) -> None:
     methods = [key for key, method in METHODS.items() if method.published not in ("", "Linear")]
-    means = {m: [results.mean("ece", name, m) for name in results.names] for m in methods}
-    paper = published()["ece"].values()
-    figure, axis = _pyplot().subplots(figsize=(6.4, 3.4), layout="constrained")
+    means = {m: [results.mean("ece", name, m) for name in names] for m in methods}
     place = np.arange(len(methods))
     axis.bar(
         place,
@@ -334,11 +358,13 @@ def _mean_bars(results: Results) -> Any:
         error_kw={"elinewidth": 0.9},
         width=0.68,
     )
+    table = published()["ece"]
+    on_cifar = set(names) <= set(ON_CIFAR)
+    paper = [table[PAPER_ROWS[name]] for name in names] if on_cifar else list(table.values())
     theirs = [np.mean([x for row in paper if (x := row[METHODS[m].published])]) for m in methods]
-    crosses = axis.plot(place, theirs, "kx", markersize=6, label="paper, nine networks")
+    crosses = axis.plot(place, theirs, "kx", markersize=6, label=label)
     axis.set_xticks(place, [METHODS[m].label for m in methods], rotation=30, ha="right")
     axis.set_ylabel("ECE (%)")
     axis.set_ylim(bottom=0.0)
     axis.grid(visible=False, axis="x")
     axis.legend(handles=crosses, loc="upper right")
-    return figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,18 @@ PAPER_ROWS = {
     "imagenet-xception": "ImgNet Xception",
     "imagenet-mobilenetv2": "ImgNet MobNetV2",
 }
-STAND_INS = {"imagenet5k-mobilenetv2": "ImgNet MobNetV2"}
-IMAGENET = "imagenet-"  # how the names of the paper's ImageNet networks begin
+# The paper's ImageNet architectures, trained on CIFAR-100: the rows that they stand in for.
+STAND_INS = {
+    "cifar100-resnet50": "ImgNet ResNet50",
+    "cifar100-resnet152": "ImgNet ResNet152",
+    "cifar100-densenet169": "ImgNet DenNet169",
+    "cifar100-xception": "ImgNet Xception",
+    "cifar100-mobilenetv2": "ImgNet MobNetV2",
+}
+IMAGENET = tuple(name for name in PAPER_ROWS if name.startswith("imagenet-"))
+ON_CIFAR = tuple(name for name in PAPER_ROWS if name not in IMAGENET)
+FIGURE_3C = "cifar100-lenet5"
+FIT_ROWS = dict.fromkeys(ON_CIFAR, 5_000)  # as in the paper; our files may hold more
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,7 @@ class LogitSet:
     test_scores: NDArray[Any] = field(repr=False)
     test_labels: NDArray[Any] = field(repr=False)
     kind: InputKind = "logits"
+    fit_rows: int | None = None  # how many of the validation rows to fit on; None: all
 
     @property
     def classes(self) -> int:
@@ -51,7 +63,7 @@ class LogitSet:
     def digest(self) -> str:
         """A hash of all that it holds but its name."""
         parts = (self.val_scores, self.val_labels, self.test_scores, self.test_labels)
-        whole = hashlib.sha256(self.kind.encode())
+        whole = hashlib.sha256(f"{self.kind} {self.fit_rows}".encode())
         for part in parts:
             whole.update(f"{part.dtype.str}{part.shape}".encode())
             whole.update(np.ascontiguousarray(part).data)
@@ -65,19 +77,28 @@ class LogitSet:
     def drawn(self, seed: int) -> LogitSet:
         """Seed 0: the split as it is. Others: all rows, which no training saw, split anew."""
         if seed == 0:
-            return self
+            return self._with_fit_rows(0)
         rows = len(self.val_labels)
         scores = np.concatenate([self.val_scores, self.test_scores])
         labels = np.concatenate([self.val_labels, self.test_labels])
         order = np.random.default_rng(seed).permutation(len(labels))
         val, test = order[:rows], order[rows:]
-        return replace(
+        drawn = replace(
             self,
             val_scores=scores[val],
             val_labels=labels[val],
             test_scores=scores[test],
             test_labels=labels[test],
         )
+        return drawn._with_fit_rows(seed)
+
+    def _with_fit_rows(self, seed: int) -> LogitSet:
+        """As many validation rows as are to be fitted on, in an order that the seed draws."""
+        rows = len(self.val_labels)
+        if self.fit_rows is None or self.fit_rows >= rows:
+            return self
+        kept = np.random.default_rng([seed, 2]).permutation(rows)[: self.fit_rows]
+        return replace(self, val_scores=self.val_scores[kept], val_labels=self.val_labels[kept])
 
     def with_part(self, fraction: float, seed: int) -> LogitSet:
         """The first part of the validation rows in an order that the seed draws.
@@ -99,20 +120,26 @@ class Source:
     file: Path | None = None  # NAME.npz with both parts; neither file: shipped with the package
     pair: tuple[Path, Path] | None = None  # validation and test scores in two files
     reading: tuple[tuple[str, Any], ...] = ()  # how to read files: options of ``read_scores``
+    more: tuple[Path, ...] = ()  # the same network trained again: SEED/NAME.npz beside the file
 
-    def load(self) -> LogitSet:
-        """Read it."""
+    def training(self, seed: int) -> int:
+        """Which training a seed takes: each its own, where there are enough."""
+        return seed % (1 + len(self.more))
+
+    def load(self, training: int = 0) -> LogitSet:
+        """Read the logits of one training."""
         if self.pair is not None:
             return _from_pair(self.name, *self.pair, dict(self.reading))
+        fit_rows = FIT_ROWS.get(self.name)
         if self.file is None:
             data = datasets.load(self.name)
-            return LogitSet(
-                self.name, data.val_logits, data.val_labels, data.test_logits, data.test_labels
-            )
-        data = datasets.read(self.file, max_size=dict(self.reading).get("max_size"))
-        val = _checked(self.file, data.val_logits, data.val_labels, "logits")
-        test = _checked(self.file, data.test_logits, data.test_labels, "logits")
-        return LogitSet(self.name, *val, *test)
+            parts = (data.val_logits, data.val_labels, data.test_logits, data.test_labels)
+            return LogitSet(self.name, *parts, fit_rows=fit_rows)
+        file = (self.file, *self.more)[training]
+        data = datasets.read(file, max_size=dict(self.reading).get("max_size"))
+        val = _checked(file, data.val_logits, data.val_labels, "logits")
+        test = _checked(file, data.test_logits, data.test_labels, "logits")
+        return LogitSet(self.name, *val, *test, fit_rows=fit_rows)
 
 
 def _from_pair(name: str, val: Path, test: Path, reading: Mapping[str, Any]) -> LogitSet:
@@ -150,8 +177,8 @@ def sources(
 ) -> list[Source]:
     """The shipped sets, then files NAME.npz of folders, then added pairs; a later name replaces.
 
-    ``only`` keeps the sets with these names; ``reading`` says how to read files, added pairs above
-    all.
+    Folders seed1, seed2 and so on in a folder hold further trainings of its networks. ``only``
+    keeps the sets with these names; ``reading`` says how to read files, added pairs above all.
     """
     found = {name: Source(name) for name in datasets.names()}
     options = tuple((reading or {}).items())
@@ -160,7 +187,10 @@ def sources(
         if not files:
             raise ValueError(f"{folder} holds no .npz file")
         found |= {
-            file.stem: Source(file.stem, file=file.absolute(), reading=options) for file in files
+            file.stem: Source(
+                file.stem, file=file.absolute(), reading=options, more=_more_trainings(file)
+            )
+            for file in files
         }
     for name, val, test in added:
         pair = (val.absolute(), test.absolute())
@@ -172,22 +202,39 @@ def sources(
     return [found[name] for name in wanted or found]
 
 
-def of_the_paper(names: Iterable[str]) -> list[str]:
-    """The sets that the paper's claims are judged on: its networks, the shipped ones, stand-ins.
+def _more_trainings(file: Path) -> tuple[Path, ...]:
+    """seed1/NAME.npz, seed2/NAME.npz and so on, as far as there are."""
+    beside = (file.parent / f"seed{seed}" / file.name for seed in count(1))
+    return tuple(path.absolute() for path in takewhile(Path.is_file, beside))
 
-    Where there are none of these: all.
+
+def of_the_paper(names: Iterable[str]) -> list[str]:
+    """The rows of Table 1, of which the claims are judged; where there are none: all sets.
+
+    They are the paper's networks, an ImageNet one by its stand-in unless all five are there.
     """
     every = list(names)
-    shipped = datasets.names()
-    known = [name for name in every if name in PAPER_ROWS or name in STAND_INS or name in shipped]
+    group, _ = imagenet_group(every)
+    known = [name for name in every if name in ON_CIFAR or (name in group and _known(name))]
     return known or every
 
 
 def imagenet_group(names: Iterable[str]) -> tuple[list[str], bool]:
     """The sets for the ImageNet-only experiments, and whether they are the real ones.
 
-    Where no logits of ImageNet are given, all sets stand in for them.
+    All five ImageNet networks are the real ones. Else the architecture stand-ins take their place;
+    where there is none of them either, the sets of your own do.
     """
     every = list(names)
-    real = [name for name in every if name.startswith(IMAGENET)]
-    return (real, True) if real else (every, False)
+    if set(IMAGENET) <= set(every):
+        return [name for name in every if name in IMAGENET], True
+    stand_ins = [name for name in every if name in STAND_INS]
+    return stand_ins or [name for name in every if not _known(name)], False
+
+
+def _known(name: str) -> bool:
+    """Whether it is one of the paper's networks, a stand-in or a set that is shown by itself."""
+    return name in PAPER_ROWS or name in STAND_INS or name in BY_THEMSELVES
+
+
+BY_THEMSELVES = ("fashion-mnist-lenet5", "fashion-mnist-vgg19", "imagenet5k-mobilenetv2")

@@ -33,6 +33,7 @@ p, figcaption { max-width: 60rem; }
 
 
 NOTHING = "-"  # in a cell without a number
+NOT_RUN = "not run"  # in a cell with the paper's number alone
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def best_of(table: Table, cells: Sequence[Cell]) -> float:
 def number(cell: Cell) -> str:
     """The mean over seeds, and its spread where there are several."""
     if math.isnan(cell.mean):
-        return NOTHING
+        return NOTHING if cell.published is None else NOT_RUN
     spread = "" if math.isnan(cell.spread) else f" ± {cell.spread:.2f}"
     return f"{cell.mean:.2f}{spread}"
 
@@ -168,5 +169,4 @@ def _html_table(columns: Sequence[str], rows: Sequence[str], style: str) -> str:
 
 def _mood(text: str) -> str:
     """A verdict's colour."""
-    moods = {"holds": "holds", "holds partly": "partly", "does not hold": "fails"}
-    return f' class="{moods[text]}"' if text in moods else ""
+    return f' class="{text}"' if text in ("holds", "partly", "fails") else ""

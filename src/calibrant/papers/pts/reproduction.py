@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ import calibrant
 from calibrant._files import check_output, write_text
 from calibrant.papers.pts import claims, figures, page, plan, runner
 from calibrant.papers.pts._extras import need
+from calibrant.papers.pts.coverage import INCONSISTENT, MENTIONED, Coverage, coverage
 from calibrant.papers.pts.experiments import FRACTIONS, METHODS
+from calibrant.papers.pts.inference import add_excess
 from calibrant.papers.pts.logit_sets import (
     PAPER_ROWS,
-    STAND_INS,
     Source,
     imagenet_group,
     of_the_paper,
@@ -31,6 +32,7 @@ from calibrant.papers.pts.summary import (
     linear_table,
     metric_table,
     normalised_table,
+    others_table,
     published,
     row_label,
 )
@@ -40,8 +42,17 @@ TITLE = "Parameterized Temperature Scaling, reproduced"
 MAIN = tuple(key for key in plan.TABLE_METHODS if METHODS[key].published)
 RAW = (*plan.NON_PARAMETRIC, "pbmc-raw")  # with a normalised twin each
 STAND_IN_NOTE = (
-    "Logits of ImageNet are not here: every set stands in for them. Files named imagenet-NETWORK "
-    "replace the stand-ins."
+    "Logits of ImageNet are not here: these are architecture stand-ins on CIFAR-100, the paper's "
+    "architectures with neither its data nor its weights. All five files imagenet-NETWORK would "
+    "replace them."
+)
+NO_GROUP_NOTE = (
+    "Not run: there are neither ImageNet's logits nor the architecture stand-ins on CIFAR-100, "
+    "which the repository has in data/ (--logits data)."
+)
+CONTROLS = (
+    *("ts", "ts-brier", "ets", "ets-nll", "diag", "diag-authors"),
+    *("pbmc-raw", "ts-bins", "ts-bins-top"),
 )
 PAIRED = tuple(key for raw in RAW for key in (raw, raw.removesuffix("-raw")))
 
@@ -53,6 +64,7 @@ class Reproduction:
     results: Results
     tables: dict[str, Table]
     verdicts: list[claims.Verdict]
+    coverage: Coverage
     page: Path
 
 
@@ -74,13 +86,13 @@ def reproduce(
     settings = plan.settings(names, scope)
     rows = runner.run_all(settings, sources, out / "rows", workers=workers, report=report)
     results = Results(sorted(rows, key=lambda row: names.index(row["data"])))
+    add_excess(results)
     group, real = imagenet_group(names)
     tables = all_tables(results, group)
-    judged = of_the_paper(names)
-    verdicts = claims.judge_all(results, judged, imagenet_group(judged)[0])
+    verdicts = claims.judge_all(results, of_the_paper(names), group)
     drawn = figures.draw_all(results, group, real, out / "figures")
-    sections = _sections(results, tables, verdicts, drawn, real)
-    made = Reproduction(results, tables, verdicts, out / "index.html")
+    sections = _sections(results, tables, verdicts, drawn, group, real)
+    made = Reproduction(results, tables, verdicts, coverage(names), out / "index.html")
     texts = (
         *(page.markdown(TITLE, sections), page.html(TITLE, sections)),
         *(_rows_as_csv(rows), tables_as_json(made)),
@@ -98,30 +110,29 @@ def _check_can_write(out: Path) -> None:
 
 
 def all_tables(results: Results, group: Sequence[str]) -> dict[str, Table]:
-    """Tables 1-5, and the raw outputs beside the normalised ones."""
-    spread = "Mean ± standard deviation over seeds; "
+    """Tables 1-5, the controls, proper losses, and the raw outputs beside the normalised ones."""
+    spread = "Mean ± standard deviation over seeds, each another training and split; "
     beside = f"{spread}the paper's number, where it has one, is the second one."
-    return {
+    gain = "Calibration gain (100 x drop of the Brier score)"
+    others = others_table(results, MAIN, "ECE in 10 bins (%)")
+    tables = {
         "1": metric_table(results, "ece", MAIN, "ECE in 10 bins (%)", beside),
+        "1-excess": metric_table(results, "excess", MAIN, "ECE beyond chance (%)"),
         "2": metric_table(results, "kde_ece", MAIN, "KDE-ECE (%)", beside),
-        "3": metric_table(
-            results,
-            "gain",
-            MAIN[1:],
-            "Calibration gain (100 x drop of the Brier score)",
-            beside,
-            max,
-        ),
-        "raw": metric_table(
-            results, "ece", PAIRED, "ECE in 10 bins (%): raw and normalised", beside
-        ),
-        "raw-gain": metric_table(
-            results, "gain", PAIRED, "Calibration gain: raw and normalised", beside, max
-        ),
-        "4-paper": normalised_table(results, group, "pts-paper", plan.RIVALS_BY_SIZE),
-        "4": normalised_table(results, group, "pts", (*plan.RIVALS_BY_SIZE, "pts-paper")),
-        "5": linear_table(results, group),
+        "3": metric_table(results, "gain", MAIN[1:], gain, beside, max),
+        "nll": metric_table(results, "nll", MAIN, "NLL (100 x nats)"),
+        "controls": metric_table(results, "ece", CONTROLS, "ECE in 10 bins (%)", beside),
+        "others": others,
+        "raw": metric_table(results, "ece", PAIRED, "ECE in 10 bins (%)", beside),
+        "raw-gain": metric_table(results, "gain", PAIRED, gain, beside, max),
     }
+    if group:
+        tables |= {
+            "4-paper": normalised_table(results, group, "pts-paper", plan.RIVALS_BY_SIZE),
+            "4": normalised_table(results, group, "pts", (*plan.RIVALS_BY_SIZE, "pts-paper")),
+            "5": linear_table(results, group),
+        }
+    return {key: table for key, table in tables.items() if table is not None}
 
 
 # --- the page ---------------------------------------------------------------------------------
@@ -132,13 +143,14 @@ def _sections(
     tables: dict[str, Table],
     verdicts: list[claims.Verdict],
     drawn: list[figures.Figure],
+    group: Sequence[str],
     real: bool,
 ) -> list[page.Section]:
-    whose = "" if real else STAND_IN_NOTE
+    whose = "" if real else STAND_IN_NOTE if group else NO_GROUP_NOTE
     divisors = (
-        "The mean over sets of the ratio, for each seed; the paper's numbers are the mean over its "
-        "five ImageNet networks with 12,500 validation rows. Both divisions are shown: by the ECE "
-        "of the published recipe (one seed below 100%) and by that of the default."
+        "The mean over networks of the ratio, for each seed; the paper's numbers are the mean over "
+        "its five ImageNet networks with 12,500 validation rows, as many as the stand-ins have. "
+        "Both divisions are shown: by the ECE of the published recipe and by that of the default."
     )
     pairs = (
         "Each pair has the same seeds. The published linear model is the network without its "
@@ -146,34 +158,67 @@ def _sections(
         "default PTS averages four networks on log-gaps, so that more than the nonlinearity "
         "separates them."
     )
+    excess = (
+        "The ECE less what the same confidences would show if every row were right with the "
+        "probability that it says: a calibrated model has 0 on average."
+    )
+
+    def named(title: str, texts: tuple[str, ...], *keys: str) -> page.Section:
+        return page.Section(title, texts, tuple(tables[key] for key in keys if key in tables))
+
     return [
         page.Section("What this is", _introduction(results)),
-        page.Section("The paper's claims", (), (_verdict_table(verdicts),)),
-        page.Section("Table 1: ECE", (), (tables["1"],)),
-        page.Section("Table 2: KDE-ECE", (), (tables["2"],)),
-        page.Section("Table 3: calibration gain", (), (tables["3"],)),
-        page.Section(
-            "Raw and normalised outputs",
-            (
-                "The authors' code for IROvA, IROvA-TS, IRM and PBMC returns rows that do not sum "
-                "to 1, and the paper's tables are made of them; calibrant normalises by default.",
-            ),
-            (tables["raw"], tables["raw-gain"]),
-        ),
-        page.Section(
+        page.Section("The paper's claims", RULES, (_verdict_table(verdicts),)),
+        named("Table 1: ECE", (), "1"),
+        named("Table 1 beyond chance", (excess,), "1-excess"),
+        named("Table 2: KDE-ECE", (), "2"),
+        named("Table 3: calibration gain", (), "3"),
+        named("Log loss", ("Raw outputs that give a true class 0 have none.",), "nll"),
+        named("Controls that the paper lacks", CONTROL_NOTES, "controls"),
+        named("Sets that are in no table of the paper", (), "others"),
+        named("Raw and normalised outputs", (RAW_NOTE,), "raw", "raw-gain"),
+        named(
             "Table 4: ECE over that of PTS, by validation size",
             _filled(whose, divisors),
-            (tables["4-paper"], tables["4"]),
+            *("4-paper", "4"),
         ),
-        page.Section("Table 5: linear against PTS", _filled(whose, pairs), (tables["5"],)),
+        named("Table 5: linear against PTS", _filled(whose, pairs), "5"),
         *(
             page.Section(figure.title, (), (page.Picture(figure.file, figure.caption),))
             for figure in drawn
         ),
-        page.Section("Where and why the numbers differ", _reasons(results), (_sets(results),)),
+        page.Section("Where and why the numbers differ", REASONS, (_sets(results),)),
+        page.Section("What the paper's numbers do not agree on", INCONSISTENT),
+        page.Section("What the paper mentions and is not compared", MENTIONED),
         page.Section("What the fits said", (), (_notes(results),)),
         page.Section("Run it again", _again(results)),
     ]
+
+
+RULES = (
+    "Every comparison is paired: methods are compared on the same test rows of the same split and "
+    "training. Errors come from a bootstrap over rows nested in seeds, a seed being a split and a "
+    "training of its own; a difference counts where it is sure at 5% after Holm's correction over "
+    "all comparisons of the claim. A claim holds where everything it says is surely so, is partly "
+    "true where something is, fails where nothing is and the contrary of something is sure, and is "
+    "else indistinguishable from chance.",
+    "The last columns apply the same rules to the paper's own tables. The paper has no errors: "
+    "ours stand in, for the same methods on the same network or its stand-in, by the test rows of "
+    "a single split; for ImageNet's 37,500 test rows they are divided by 1.94.",
+    "KDE-ECE is judged by the errors of the ECE.",
+)
+RAW_NOTE = (
+    "The authors' code for IROvA, IROvA-TS, IRM and PBMC returns rows that do not sum to 1, and "
+    "the paper's tables are made of them; calibrant normalises by default."
+)
+CONTROL_NOTES = (
+    "TS by Brier is temperature scaling fitted by the Brier score, which is the loss of ETS and of "
+    "PTS; ETS by NLL is ETS fitted by the loss of TS. DIAG, authors' fit, has no penalty, one "
+    "start and 200 steps of L-BFGS.",
+    "PBMC is the authors' code: a sigmoid per class, then bins. The paper words it as temperature "
+    "scaling, then histogram binning: the last two columns, for every class (normalised) and for "
+    "the top label. All have 10 bins of equal mass; the paper does not give their number.",
+)
 
 
 def _filled(*texts: str) -> tuple[str, ...]:
@@ -182,64 +227,60 @@ def _filled(*texts: str) -> tuple[str, ...]:
 
 def _introduction(results: Results) -> tuple[str, ...]:
     seeds = len(results.seeds)
-    slow, parts = (
-        max(len(results.by_seed(name, "pts-paper", fraction)) for name in results.names)
+    slow = {
+        fraction: max(len(results.by_seed(name, "pts-paper", fraction)) for name in results.names)
         for fraction in (1.0, FRACTIONS[0])
-    )
+    }
     return (
         "Tables 1-5 and the figures of Tomani, Cremers and Buettner, Parameterized Temperature "
         "Scaling for Boosting the Expressive Power in Post-Hoc Uncertainty Calibration (ECCV "
         f"2022), made by calibrant {calibrant.__version__} from the logits of {len(results.names)} "
-        "networks. Methods are fitted on validation rows and judged on test rows.",
-        f"Seeds: {seeds}; of the published recipe of PTS, half a minute a fit, {slow} at full "
-        f"validation size and {parts} for smaller sizes, other widths and the linear model. Seed 0 "
-        "is the split that came with the logits; the others pool the rows to fit on and to judge "
-        "on and split them anew. Spreads are standard deviations over seeds, whose test rows "
-        "overlap; the paper has none.",
+        "networks. Methods are fitted on validation rows and judged on test rows. "
+        f"{coverage(results.names)}",
+        f"Seeds: {seeds}; of the published recipe of PTS {slow[1.0]} at full validation size and "
+        f"{slow[FRACTIONS[0]]} for smaller sizes. Seed 0 is the split that came with the logits; "
+        "the others take another training of the network, where there is one, pool the rows to fit "
+        "on and to judge on, none of which it was trained on, and split them anew. Spreads are "
+        "standard deviations over seeds; the paper has none. LeNet-5 and VGG19 are fitted on 5,000 "
+        "rows and the others on 12,500, as in the paper.",
         "PTS (paper) is the published recipe, Adam for 100,000 steps on the Brier score; PTS is "
         "this library's default. The paper has one PTS, whose number stands beside both.",
     )
 
 
 def _verdict_table(verdicts: list[claims.Verdict]) -> page.Words:
-    paper, default = plan.RECIPES
+    heads = {"pts-paper": "PTS (paper)", "pts": "PTS (default)", "paper": "The paper's own tables"}
+    columns = ("Claim", *(part for head in heads.values() for part in (head, "Evidence")))
     rows = tuple(
         (
             verdict.claim,
-            verdict.verdicts[paper],
-            verdict.evidence[paper],
-            verdict.verdicts[default],
-            verdict.evidence[default],
+            *(part for key in heads for part in (verdict.verdicts[key], verdict.evidence[key])),
         )
         for verdict in verdicts
     )
-    return page.Words(("Claim", "PTS (paper)", "Evidence", "PTS (default)", "Evidence"), rows)
+    return page.Words(columns, rows)
 
 
-def _reasons(results: Results) -> tuple[str, ...]:
-    reasons = [
-        "The authors' weights, logits and ImageNet split are not public. The networks here are "
-        "others of the same kind: their accuracy and their miscalibration (ECE of Base, below) are "
-        "not the paper's, and what a calibrator leaves depends on both.",
-        "With a finite number of test rows the ECE of a calibrated model is not 0: the table has "
-        "what labels drawn from PTS's own probabilities show on average.",
-        "PBMC cuts each class's outputs into bins of equal mass. With 10 bins, the code's default, "
-        "the top bin of a class holds a tenth of all rows; with 100 classes most of them are other "
-        "classes', no probability can be large, and accuracy is lost. The paper does not give its "
-        "number of bins; its gains are near what 200 bins give, so they have a column as well.",
-        "DIAG starts here at temperature scaling, has a weak penalty and is fitted until it "
-        "converges (docs/diag.md). The paper leaves Xception blank, and its 9.30 for VGG19 on "
-        "CIFAR-100, far above TS, looks like a fit that had not converged.",
-        "The gain is 100 times the drop of the class-summed Brier score; the paper does not define "
-        "its scale.",
-    ]
-    if any(name in STAND_INS for name in results.names):
-        reasons.append(
-            "imagenet5k-mobilenetv2 is a quantised MobileNetV2 on 5,000 of the 50,000 images: with "
-            "2,500 rows for 1,000 classes, methods that fit each class by itself suffer more than "
-            "with the paper's 12,500."
-        )
-    return tuple(reasons)
+REASONS = (
+    "The authors' weights, logits and ImageNet split are not public. The networks here are others "
+    "of the same kind: their accuracy and their miscalibration (ECE of Base, below) are not the "
+    "paper's, and what a calibrator leaves depends on both.",
+    "The CIFAR-100 images at hand do not know the official split: theirs is random, by class "
+    "(docs/training.md). CIFAR-10's test rows are the official ones.",
+    "With a finite number of test rows the ECE of a calibrated model is not 0: the table has what "
+    "labels drawn from PTS's own probabilities show on average.",
+    "PBMC cuts each class's outputs into bins of equal mass. With 10 bins, the code's default, the "
+    "top bin of a class holds a tenth of all rows; with 100 classes most of them are other "
+    "classes', no probability can be large, and accuracy is lost. The paper's numbers cannot come "
+    "from this.",
+    "DIAG starts here at temperature scaling, has a weak penalty and is fitted until it converges "
+    "(docs/diag.md). The paper leaves Xception blank, and its 9.30 for VGG19 on CIFAR-100, far "
+    "above TS, looks like a fit that had not converged.",
+    "The gain is 100 times the drop of the class-summed Brier score; the paper does not define its "
+    "scale.",
+    "imagenet5k-mobilenetv2, where it is among the other sets, is a quantised MobileNetV2 on 5,000 "
+    "of ImageNet's 50,000 images, with 2,500 rows for 1,000 classes; it stands in for nothing.",
+)
 
 
 def _sets(results: Results) -> page.Words:
@@ -247,7 +288,7 @@ def _sets(results: Results) -> page.Words:
     rows = []
     for name in results.names:
         base = results.by_seed(name, "base")[0]
-        theirs = paper.get(PAPER_ROWS.get(name) or STAND_INS.get(name, ""), {}).get("Base")
+        theirs = paper.get(PAPER_ROWS.get(name, ""), {}).get("Base")
         rows.append(
             (
                 row_label(name),
@@ -293,13 +334,13 @@ def _again(results: Results) -> tuple[str, ...]:
 # --- rows for others --------------------------------------------------------------------------
 
 COLUMNS = (
-    *("data", "method", "seed", "fraction", "width", "classes", "val_rows", "test_rows"),
-    *("accuracy", "ece", "kde_ece", "brier", "gain", "nll", "fit_seconds"),
+    *("data", "method", "seed", "fraction", "width", "top_k", "classes", "val_rows", "test_rows"),
+    *("accuracy", "ece", "excess", "kde_ece", "brier", "gain", "nll", "fit_seconds"),
 )
 
 
 def _rows_as_csv(rows: Sequence[dict[str, Any]]) -> str:
-    ordered = sorted(rows, key=lambda row: [str(row[name]) for name in COLUMNS[:5]])
+    ordered = sorted(rows, key=lambda row: [str(row[name]) for name in COLUMNS[:6]])
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore")
     writer.writeheader()
@@ -324,4 +365,6 @@ def tables_as_json(reproduction: Reproduction) -> str:
         {"claim": one.claim, "verdicts": one.verdicts, "evidence": one.evidence}
         for one in reproduction.verdicts
     ]
-    return json.dumps({"tables": tables, "claims": verdicts}, indent=1, allow_nan=False)
+    counted = asdict(reproduction.coverage)
+    document = {"coverage": counted, "tables": tables, "claims": verdicts}
+    return json.dumps(document, indent=1, allow_nan=False)

@@ -27,7 +27,7 @@ Report = Callable[[int, int, float], None]  # (rows done, rows in all, seconds l
 CODE = (
     *("_*.py", "profile.py", "comparison.py"),
     *("formulas/*.py", "calibrators/**/*.py", "metrics/*.py"),
-    *("papers/pts/experiments.py", "papers/pts/logit_sets.py"),
+    *("papers/pts/experiments.py", "papers/pts/logit_sets.py", "papers/pts/per_row.py"),
 )
 SLOW_COST = 60.0  # how many quick fits one of the published recipe takes
 
@@ -42,10 +42,10 @@ def run_all(
 ) -> list[Row]:
     """The rows of all settings, in their order; those that ``folder`` holds are read."""
     by_name = {source.name: source for source in sources}
-    digests = {name: by_name[name].load().digest() for name in {one.data for one in settings}}
+    digests = _digests(settings, by_name)
     folder.mkdir(parents=True, exist_ok=True)
     kept = RowFiles(folder)
-    keys = {one: row_key(one, digests[one.data]) for one in settings}
+    keys = {one: row_key(one, digests[_logits_of(one, by_name)]) for one in settings}
     rows = kept.read_all(dict.fromkeys(keys.values()))
     missing = [one for one in settings if keys[one] not in rows]
     pace = _Pace(missing, len(settings), report)
@@ -55,6 +55,18 @@ def run_all(
             pace.done(one)
     # A row is known by its content: a set of another name may have left it.
     return [rows[keys[one]] | {"data": one.data} for one in settings]
+
+
+def _logits_of(setting: Setting, sources: Mapping[str, Source]) -> tuple[str, int]:
+    """The set and the training that a setting takes."""
+    return setting.data, sources[setting.data].training(setting.seed)
+
+
+def _digests(
+    settings: Iterable[Setting], sources: Mapping[str, Source]
+) -> dict[tuple[str, int], str]:
+    wanted = dict.fromkeys(_logits_of(one, sources) for one in settings)
+    return {(name, training): sources[name].load(training).digest() for name, training in wanted}
 
 
 def row_key(setting: Setting, digest: str) -> str:
@@ -92,14 +104,14 @@ def _computed(
 
 def _work(setting: Setting, source: Source) -> Row:
     try:
-        return run(setting, _loaded(source))
+        return run(setting, _loaded(source, source.training(setting.seed)))
     except Exception as error:
         raise RuntimeError(f"{setting} failed: {type(error).__name__}: {error}") from error
 
 
 @lru_cache(maxsize=3)
-def _loaded(source: Source) -> LogitSet:
-    return source.load()
+def _loaded(source: Source, training: int) -> LogitSet:
+    return source.load(training)
 
 
 class _Pace:

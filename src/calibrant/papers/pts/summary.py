@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.papers.pts.experiments import FRACTIONS, METHODS
-from calibrant.papers.pts.logit_sets import PAPER_ROWS, STAND_INS
+from calibrant.papers.pts.logit_sets import (
+    IMAGENET,
+    ON_CIFAR,
+    PAPER_ROWS,
+    STAND_INS,
+    of_the_paper,
+)
 
 Row = dict[str, Any]
 PERCENT = 100.0
@@ -63,16 +69,22 @@ class Results:
         _add_gains(self.rows)
         self._index: dict[tuple[Any, ...], dict[int, Row]] = {}
         for row in self.rows:
-            key = (row["data"], row["method"], row["fraction"], row["width"])
+            key = (row["data"], row["method"], row["fraction"], row["width"], row.get("top_k"))
             self._index.setdefault(key, {})[row["seed"]] = row
         self.names = list(dict.fromkeys(row["data"] for row in self.rows))
         self.seeds = sorted({row["seed"] for row in self.rows})
+        self.drawn: dict[tuple[Any, ...], NDArray[np.float64]] = {}  # what ``inference`` made
 
     def by_seed(
-        self, data: str, method: str, fraction: float = 1.0, width: int | None = None
+        self,
+        data: str,
+        method: str,
+        fraction: float = 1.0,
+        width: int | None = None,
+        top_k: int | None = None,
     ) -> dict[int, Row]:
         """The rows of one method on one set."""
-        return self._index.get((data, method, fraction, width), {})
+        return self._index.get((data, method, fraction, width, top_k), {})
 
     def values(self, metric: str, data: str, method: str, **where: Any) -> tuple[float, ...]:
         """A metric over the seeds, times 100."""
@@ -101,7 +113,7 @@ def _add_gains(rows: Sequence[Row]) -> None:
 
 def row_label(name: str) -> str:
     """A set's name, and what it stands in for."""
-    return f"{name} (stand-in)" if name in STAND_INS else name
+    return f"{name} (architecture stand-in on CIFAR-100)" if name in STAND_INS else name
 
 
 def metric_table(
@@ -112,26 +124,43 @@ def metric_table(
     note: str = "",
     best: Callable[[Sequence[float]], float] = min,
 ) -> Table:
-    """Tables 1-3: one metric of all methods on all sets."""
-    paper = published()[metric]
-    rows = {}
-    for name in results.names:
-        known = paper.get(PAPER_ROWS.get(name, ""), {})
-        rows[row_label(name)] = [
-            Cell(results.values(metric, name, key), known.get(METHODS[key].published))
-            for key in methods
-        ]
-    shared = [name for name in results.names if name in PAPER_ROWS]
+    """Tables 1-3: one metric of all methods on the paper's networks, stand-ins by their name.
+
+    The paper's ImageNet networks keep their rows where they were not run.
+    """
+    names = of_the_paper(results.names)
+    rows = {row_label(name): _cells(results, metric, methods, name) for name in names}
+    for name in IMAGENET:
+        paper = published().get(metric, {})
+        if name not in results.names and paper and set(names) & {*PAPER_ROWS, *STAND_INS}:
+            known = paper[PAPER_ROWS[name]]
+            rows[PAPER_ROWS[name]] = [Cell((), known.get(METHODS[m].published)) for m in methods]
+    shared = [name for name in names if name in ON_CIFAR]
     if shared:
-        rows[f"mean of the paper's {len(shared)}"] = [
+        rows[f"mean of the {len(shared)} on CIFAR"] = [
             Cell(_column_means(results, shared, metric, key), _published_mean(shared, metric, key))
             for key in methods
         ]
-    rows[f"mean of all {len(results.names)}"] = [
-        Cell(_column_means(results, results.names, metric, key)) for key in methods
+    rows[f"mean of all {len(names)}"] = [
+        Cell(_column_means(results, names, metric, key)) for key in methods
     ]
     labels = tuple(METHODS[key].label for key in methods)
     return Table(title, note, labels, rows, best)
+
+
+def others_table(results: Results, methods: Sequence[str], title: str) -> Table | None:
+    """The ECE on the sets that are in no table of the paper; None where there are none."""
+    names = [name for name in results.names if name not in of_the_paper(results.names)]
+    rows = {row_label(name): _cells(results, "ece", methods, name) for name in names}
+    return Table(title, "", tuple(METHODS[key].label for key in methods), rows) if rows else None
+
+
+def _cells(results: Results, metric: str, methods: Sequence[str], name: str) -> list[Cell]:
+    known = published().get(metric, {}).get(PAPER_ROWS.get(name, ""), {})
+    return [
+        Cell(results.values(metric, name, key), known.get(METHODS[key].published))
+        for key in methods
+    ]
 
 
 def _column_means(
@@ -140,15 +169,14 @@ def _column_means(
     """The mean over the sets for each seed; only seeds that every set has."""
     by_set = [results.by_seed(name, method) for name in names]
     seeds = set.intersection(*(set(rows) for rows in by_set)) if by_set else set()
-    return tuple(
-        float(np.mean([PERCENT * rows[seed][metric] for rows in by_set])) for seed in sorted(seeds)
-    )
+    columns = [[rows[seed][metric] for rows in by_set] for seed in sorted(seeds)]
+    return tuple(float(np.mean(PERCENT * np.array(one))) for one in columns if None not in one)
 
 
 def _published_mean(names: Sequence[str], metric: str, method: str) -> float | None:
     """The paper's mean over these networks."""
     column = METHODS[method].published
-    rows = [published()[metric][PAPER_ROWS[name]] for name in names]
+    rows = [published().get(metric, {}).get(PAPER_ROWS[name], {}) for name in names]
     values = [row.get(column) for row in rows] if column else []
     kept = [value for value in values if value is not None]
     return float(np.mean(kept)) if kept else None
@@ -203,16 +231,12 @@ def linear_table(results: Results, group: Sequence[str]) -> Table:
             for key, values in zip(columns, [row for pair in pairs for row in pair], strict=True)
         ]
     means = [[cell.mean for cell in column] for column in zip(*rows.values(), strict=True)]
-    networks = [PAPER_ROWS[name] for name in group if PAPER_ROWS.get(name) in published()["linear"]]
-    theirs = {
-        column: float(np.mean([published()["linear"][row][column] for row in networks]))
-        for column in ("Linear", "PTS")
-        if networks
-    }
     rows[f"mean of all {len(group)}"] = [
-        Cell((float(np.mean(column)),), theirs.get(METHODS[key].published))
-        for key, column in zip(columns, means, strict=True)
+        Cell((float(np.mean(column)),) if column else ()) for column in means
     ]
+    if not set(group) <= set(IMAGENET):
+        for row, known in published()["linear"].items():
+            rows[row] = [Cell((), known[METHODS[key].published]) for key in columns]
     return Table(
         "ECE of the linear model and of PTS", "", tuple(METHODS[k].label for k in columns), rows
     )
