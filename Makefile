@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
+DOCS := $(VENV)/.docs
 JAX_VENV := .venv-jax
 JAX := $(JAX_VENV)/.ready
 PEER_VENV := .venv-peers
@@ -20,7 +21,7 @@ TOOLS_VENV := .venv-tools
 TOOLS := $(TOOLS_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help demo test test-all test-jax test-oldest test-newest attack coverage check format bench peers quality \
+.PHONY: FORCE help demo docs test test-all test-jax test-oldest test-newest attack coverage check format bench peers quality \
 	statistics reproduce reproduce-quick lock audit clean
 
 help:  ## show this list
@@ -47,6 +48,12 @@ $(READY): $(RUNTIME) requirements/development.txt
 	$(INSTALL_PIP)
 	@$(INSTALL_LOCKED) --no-index --no-deps --group torch 2>/dev/null || true
 	$(INSTALL_LOCKED) --group test --group check
+	$(FINISH)
+
+$(DOCS): $(RUNTIME) requirements/development.txt
+	$(INSTALL_PIP)
+	@$(INSTALL_LOCKED) --no-index --no-deps --group torch 2>/dev/null || true
+	$(INSTALL_LOCKED) --group docs
 	$(FINISH)
 
 # Peers bring heavy and old dependencies: they have an environment of their own, without a lock.
@@ -115,6 +122,11 @@ test-oldest: $(OLDEST)  ## run the tests with the lowest versions that pyproject
 test-newest: $(NEWEST)  ## run the tests with the newest versions there are, whatever the lock says
 	@$(NEWEST_VENV)/bin/python -m pytest -n auto -m "not slow"
 
+docs: $(DOCS)  ## build the documentation site into build/docs; warnings are errors
+	@rm -rf docs/api/generated  # names that are no more
+	@$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
+
 attack: $(READY)  ## hostile files, odd arrays, kills and threads, for minutes
 	@for program in attacks/attack_*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
 
@@ -155,6 +167,7 @@ lock: $(TOOLS)  ## pin what is installed, with hashes; LOCK=--upgrade for newer 
 audit: $(TOOLS)  ## look for known vulnerabilities in what is pinned; AUDIT=options of pip-audit
 	@$(TOOLS_VENV)/bin/python tools/audit.py $(AUDIT)
 
-clean:  ## remove the environments and all caches
+clean:  ## remove the environments, the site and all caches
 	rm -rf $(VENV) $(PEER_VENV) $(JAX_VENV) $(OLDEST_VENV) $(NEWEST_VENV) $(TOOLS_VENV) dist \
+		build docs/api/generated docs/auto_gallery \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage

@@ -14,8 +14,10 @@ from scipy.special import softmax
 import calibrant
 from calibrant import metrics
 from calibrant._errors import noted, warn
+from calibrant._trials import Judged, Rows, Trial, timed_fit
 from calibrant.calibrators import REGISTRY
-from calibrant.comparison import Comparison, timed_fit
+from calibrant.comparison import Comparison, compared
+from calibrant.metrics._registry import metrics_named
 
 
 def example(rows=300, classes=4, seed=0):
@@ -60,7 +62,10 @@ def test_it_is_a_sequence():
     assert [result.method for result in got] == ["base", "ts", "vector"]
     assert (len(got), got[-1].method, len(got[:2])) == (3, "vector", 2)
     assert pickle.loads(pickle.dumps(got))[1].ece == got[1].ece
-    assert repr(got).startswith("Comparison of base, ts, vector by accuracy")
+    assert got["ts"] is got[1]
+    with pytest.raises(KeyError, match="'pts'; compared were base, ts, vector"):
+        got["pts"]
+    assert repr(got).startswith("Comparison(base, ts, vector by accuracy")
 
 
 def test_it_is_plain_and_json():
@@ -68,19 +73,6 @@ def test_it_is_plain_and_json():
     assert json.loads(got.to_json()) == json.loads(json.dumps(got.to_dict()))
     assert got.to_dict()["results"][1]["values"]["ece"] == got[1].ece
     assert got.to_dict()["results"][1]["notes"] == []
-
-
-def test_the_table_marks_the_best():
-    got = compare()
-    header, *rows = str(got).splitlines()[3:]
-    assert header.split("  ")[-1].strip() == "Fit (ms)"
-    assert "all but the NLL times 100; * the best of its column" in str(got)
-    best = min(got, key=lambda result: result.nll)
-    line = next(row for row in rows if row.startswith(best.method))
-    assert f"* {best.nll:.4f}" in line
-    assert f"<b>{best.nll:.4f}</b>" in got._repr_html_()
-    alone = compare(methods=["ts"])
-    assert "*" not in str(alone)
 
 
 def test_methods_for_two_classes():
@@ -142,6 +134,267 @@ def test_progress_counts_the_methods():
     seen = []
     compare(progress=lambda done, total: seen.append((done, total)))
     assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+# --- methods of one's own ---------------------------------------------------------------------
+
+
+def test_calibrators_are_copied_and_called_by_their_parameters():
+    mine = calibrant.TS(loss="brier")
+    got = compare(methods=[mine, "ts", calibrant.VectorScaling()])
+    assert [result.method for result in got] == ["ts(loss='brier')", "ts", "vector"]
+    assert not hasattr(mine, "temperature_")
+    assert got[1].values == compare(methods="ts")[0].values
+    assert got[0].brier != got[1].brier
+    alone = compare(methods=mine)
+    assert alone[0].values == got[0].values
+
+
+def test_a_mapping_names_methods():
+    got = compare(methods={"raw": "base", "mine": calibrant.TS()})
+    assert [result.method for result in got] == ["raw", "mine"]
+    assert got["mine"].values == compare()["ts"].values
+
+
+@pytest.mark.parametrize(
+    ("methods", "error", "message"),
+    [
+        ([calibrant.TS(), calibrant.TS()], ValueError, "two methods are called 'ts': name them"),
+        ([calibrant.TS(input="probs")], ValueError, "takes probs, but the scores are logits"),
+        ([3], TypeError, "methods must be names such as 'ts' or calibrators, got 3"),
+        ({"mine": 3}, TypeError, "methods must be names such as 'ts' or calibrators, got 3"),
+        ({}, ValueError, "methods must name at least one of auto, base, ts"),
+    ],
+)
+def test_methods_that_are_none(methods, error, message):
+    with pytest.raises(error, match=message):
+        compare(methods=methods)
+
+
+# --- estimates and differences ----------------------------------------------------------------
+
+
+def test_estimates_are_those_of_evaluate():
+    logits, labels = example(200, seed=1)
+    got = compare(random_state=5, n_resamples=50, level=0.9)
+    for result in got:
+        probs = calibrant.calibrator(result.method).fit(*example()).predict_proba(logits)
+        alone = calibrant.evaluate(
+            probs, labels, metrics=got.metrics, random_state=5, n_resamples=50, level=0.9
+        )
+        assert result.estimates == alone.metrics
+        assert result.values == {name: known.value for name, known in alone.metrics.items()}
+
+
+def test_differences_are_paired():
+    logits, labels = example(200, seed=1)
+    got = compare(n_resamples=400)
+    best, other = got.best("nll"), got["base"]
+    losses = (
+        [metrics.nll(softmax(logits, 1)[[row]], labels[[row]]) for row in range(200)],
+        -np.log(
+            calibrant.calibrator(best.method)
+            .fit(*example())
+            .predict_proba(logits)[np.arange(200), labels]
+        ),
+    )
+    gaps = np.array(losses[0]) - losses[1]
+    found = other.differences["nll"]
+    assert found.value == pytest.approx(gaps.mean())
+    assert found.high - found.low == pytest.approx(2 * 1.959964 * gaps.std() / np.sqrt(200))
+    assert found.adjusted_p_value == pytest.approx(2 * found.p_value)  # the smallest of two
+    assert best.differences["nll"].same
+    probs = {
+        name: calibrant.calibrator(name).fit(*example()).predict_proba(logits)
+        for name in ("base", got.best("ece").method)
+    }
+    pair = metrics.compare_paired(*probs.values(), labels, "ece", n_resamples=400)
+    ece = got["base"].differences["ece"]
+    assert ece.value == pytest.approx(pair.difference, abs=0.02)
+    assert (ece.p_value < 0.05) is (pair.p_value < 0.05)
+
+
+def test_without_draws_only_scores_are_tested():
+    got = compare(n_resamples=0)
+    assert set(got[0].differences) == {"accuracy", "brier", "nll"}
+    assert got[0].estimates["ece"].low is None
+    assert got.starred("ece") == ()
+    assert "not tested: ECE, Classwise ECE (nothing was drawn)" in str(got)
+    with pytest.raises(ValueError, match="differences of ece are not tested: nothing was drawn"):
+        got.recommended("ece")
+    with pytest.raises(ValueError, match="n_resamples must be at least 0"):
+        compare(n_resamples=-1)
+    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
+        compare(level=1.0)
+
+
+def judged(seed, noises, rows=500, metric_names=("accuracy", "ece", "brier", "nll")):
+    """A comparison of models that see the truth through noise, of the same size or not."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(rows, 4)) * 1.5
+    labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    trial = Trial({}, Rows(logits, labels), Rows(logits, labels))
+    outcomes = [
+        Judged(
+            f"m{at}",
+            softmax(logits + size * rng.normal(size=logits.shape), 1),
+            None,
+            False,
+            0.0,
+            (),
+        )
+        for at, size in enumerate(noises)
+    ]
+    return compared(trial, outcomes, metrics_named(metric_names), n_resamples=50)
+
+
+@pytest.mark.parametrize(
+    ("times", "models", "most"),
+    # at most 5% on average, for the fewest methods; three standard deviations above that
+    [(15, 3, 3), pytest.param(300, 2, 26, marks=pytest.mark.slow)],
+)
+def test_equal_models_are_hardly_ever_starred(times, models, most):
+    starred = dict.fromkeys(("accuracy", "ece", "brier", "nll"), 0)
+    for seed in range(times):
+        got = judged(seed, [0.7] * models)
+        for name in starred:
+            starred[name] += bool(got.starred(name))
+            assert got.best(name) in got.tied(name)
+    assert max(starred.values()) <= most
+
+
+def test_a_better_model_is_starred_and_recommended():
+    got = judged(0, [2.0, 0.2, 2.0])
+    for name in ("accuracy", "brier", "nll"):
+        assert got.starred(name) == ("m1",)
+        assert got.tied(name) == (got["m1"],)
+    assert got.recommended() is got["m1"]
+    assert f"* {got['m1'].nll:.4f}" in str(got)
+    assert f"<b>* {got['m1'].nll:.4f}</b>" in got._repr_html_()
+
+
+def test_the_first_of_equals_is_recommended():
+    got = judged(0, [0.7, 0.7, 3.0])
+    assert got.tied() == (got["m0"], got["m1"])
+    assert got.recommended() is got["m0"]
+    assert got.starred("nll") == ()
+    for result in got[:2]:
+        assert f"~ {result.nll:.4f}" in str(got)
+    assert f"~ {got['m2'].nll:.4f}" not in str(got)
+
+
+def test_auto_comes_last_and_the_same_probabilities_share_a_star():
+    data = (*example(2000), *example(4000, seed=1))
+    got = calibrant.compare(*data, methods={"auto": "ts", "again": "ts", "base": "base"})
+    assert got.starred("nll") == ("auto", "again")
+    assert got.recommended() is got["again"]
+    assert got["again"].differences["nll"].same
+
+
+def test_scores_as_they_are_need_more_than_a_large_noise():
+    """Few rows that are sure and wrong: the noise is as large as the loss."""
+    logits = np.zeros((60, 2))
+    logits[:, 0] = 2.0
+    logits[0, 0] = 300.0
+    labels = np.r_[1, np.arange(59) % 5 == 0].astype(int)
+    got = calibrant.compare(logits, labels, logits, labels, methods=["base", "ts"])
+    assert not got["base"].differences["nll"].adjusted_p_value < 0.05
+    assert got["base"].nll > got["ts"].nll + 0.1
+    assert got.recommended().method == "ts"
+
+
+def test_an_impossible_label_is_beyond_noise():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 50)
+    good = np.full((50, 2), 0.5)
+    wrong = good.copy()
+    wrong[0] = np.eye(2)[1 - labels[0]]
+    rows = Rows(good, labels)
+    outcomes = [
+        Judged(name, probs, None, True, 0.0, ())
+        for name, probs in (("good", good), ("wrong", wrong), ("as wrong", wrong))
+    ]
+    got = compared(Trial({}, rows, rows), outcomes, metrics_named(["nll"]))
+    assert got["wrong"].differences["nll"].p_value == 0.0
+    assert got.starred("nll") == ("good",)
+    json.loads(got.to_json())
+    both = compared(Trial({}, rows, rows), outcomes[1:], metrics_named(["nll"]))
+    assert both.starred("nll") == ()
+
+
+def test_the_table_of_one_metric():
+    got = compare()
+    text = str(got.details("ece"))
+    assert text.startswith("ECE (%): paired differences to the best, ")
+    assert "without the noise" in text
+    assert "no test is known that holds" in str(got.details("classwise_ece"))
+    with pytest.raises(ValueError, match=r"by must be one of accuracy, ece, .* got 'mce'"):
+        got.details("mce")
+    assert "ECE (%): paired" in got.details("ece")._repr_html_()
+
+
+# --- cross-validation -------------------------------------------------------------------------
+
+
+def test_every_row_is_judged_once_by_a_fit_on_other_folds():
+    logits, labels = example(303)
+    trial = Trial.of(logits, labels, methods=["ts"], cv=4)
+    np.testing.assert_array_equal(np.sort(np.concatenate(trial.folds)), np.arange(303))
+    (one,) = trial.outcomes()
+    assert one.calibrator is None
+    for fold in trial.folds:
+        others = np.setdiff1d(np.arange(303), fold)
+        model = calibrant.TS().fit(logits[others], labels[others])
+        np.testing.assert_array_equal(one.probs[fold], model.predict_proba(logits[fold]))
+    got = calibrant.compare(logits, labels, methods=["ts"], cv=4)
+    assert (got.n_folds, got.n_val, got.n_test) == (4, 303, 303)
+    assert got[0].nll == metrics.nll(one.probs, labels)
+    assert str(got).startswith("4-fold cross-validation of 303 rows, 15 bins")
+
+
+def test_copies_stay_together_and_are_as_good_as_weights():
+    (logits, labels), times = example(), np.random.default_rng(2).integers(0, 4, 300)
+    copies = np.repeat(logits, times, axis=0), np.repeat(labels, times)
+    trial = Trial.of(*copies, methods=["ts"])
+    number = np.repeat(np.arange(300), times)
+    for fold in trial.folds:
+        assert not set(number[fold]) & set(np.delete(number, fold))
+    written = calibrant.compare(*copies, methods=["base", "ts"], n_resamples=0)
+    weighted = calibrant.compare(
+        logits, labels, methods=["base", "ts"], val_weight=times, n_resamples=0
+    )
+    for one, other in zip(written, weighted, strict=True):
+        for name, value in one.values.items():
+            assert other.values[name] == pytest.approx(value, rel=1e-5), name
+        for name, known in one.differences.items():
+            found = other.differences[name]
+            assert found.value == pytest.approx(known.value, rel=1e-4, abs=1e-9)
+            assert found.high == pytest.approx(known.high, rel=1e-4, abs=1e-9)
+
+
+def test_what_cross_validation_refuses():
+    logits, labels = example(40)
+    with pytest.raises(ValueError, match="cv must be at least 2, got 1"):
+        calibrant.compare(logits, labels, cv=1)
+    with pytest.raises(ValueError, match=r"cv must be a whole number, got 2\.5"):
+        calibrant.compare(logits, labels, cv=2.5)
+    with pytest.raises(TypeError, match="test_labels needs test_scores"):
+        calibrant.compare(logits, labels, None, labels)
+    with pytest.raises(TypeError, match="test_scores need test_labels"):
+        calibrant.compare(logits, labels, logits)
+    same = np.ones((40, 3)), np.zeros(40, int)
+    with pytest.raises(ValueError, match="there must be rows to leave out, got 40 in all"):
+        calibrant.compare(*same)
+
+
+def test_progress_counts_the_folds():
+    seen = []
+    calibrant.compare(
+        *example(100),
+        methods=["base", "ts"],
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen == [(done, 10) for done in range(11)]
 
 
 # --- timed fits -------------------------------------------------------------------------------

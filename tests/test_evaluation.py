@@ -83,16 +83,16 @@ def test_the_table_prints_every_metric_by_its_own_rule():
     rows = {cells(line)[0]: cells(line)[1:] for line in str(got).splitlines()}
     for name, estimate in got.metrics.items():
         metric = metrics.METRICS[name]
-        shown = rows[metric.heading]
+        shown = rows[metric.label]
         assert shown[0] == metric.format(estimate.value)
         if metric.has_interval:
             assert shown[1] == f"{metric.format(estimate.low)} .. {metric.format(estimate.high)}"
         if metric.is_error:
             assert shown[-2:] == [metric.format(estimate.null), f"{estimate.p_value:.3f}"]
-    assert rows["ECE"][0] == f"{100.0 * got.ece.value:.2f}"
-    assert rows["NLL"][0] == f"{got.nll.value:.4f}"
+    assert rows["ECE (%)"][0] == f"{100.0 * got.ece.value:.2f}"
+    assert rows["NLL (nats)"][0] == f"{got.nll.value:.4f}"
     assert rows["calibration"] == [f"{100.0 * got.brier_decomposition.calibration:.2f}", "0.00"]
-    assert "500 rows, 3 classes, 15 bins; all but the NLL times 100" in str(got)
+    assert str(got).startswith("500 rows, 3 classes, 15 bins\n")
     assert max(map(len, str(got).splitlines())) <= 88
 
 
@@ -133,8 +133,8 @@ def test_each_error_stands_under_whose_calibration_it_is():
     assert got.class1_ece.low < 0.1 < got.class1_ece.high
     assert got.ece.value < 0.07
     lines = [line.split("  ")[0] for line in str(got).splitlines()]
-    assert lines.index("ECE") < lines.index("of class 1:") < lines.index("KDE-ECE")
-    assert lines.index("Class-1 ECE") < lines.index("of every class:")
+    assert lines.index("ECE (%)") < lines.index("of class 1:") < lines.index("KDE-ECE (%)")
+    assert lines.index("Class-1 ECE (%)") < lines.index("of every class:")
     assert evaluate(chance, events).to_dict()["notions"]["classwise_ece"] == "classwise"
     with pytest.raises(ValueError, match="class 1 of two is asked for, but there are 3 classes"):
         evaluate(*example(), metrics=["class1_ece"])
@@ -143,8 +143,9 @@ def test_each_error_stands_under_whose_calibration_it_is():
 def test_a_notebook_shows_the_same_table():
     got = evaluate(*example(), metrics=["nll", "ece"], n_resamples=20)
     html = got._repr_html_()
-    assert html.startswith("<table>")
-    assert f"<td>{100.0 * got.ece.value:.2f}</td>" in html
+    assert "<caption" in html
+    assert "500 rows, 3 classes, 15 bins</caption>" in html
+    assert f">{100.0 * got.ece.value:.2f}</td>" in html
     assert "Spiegelhalter" not in html  # metrics were named
     whole = evaluate(*example(), n_resamples=0)._repr_html_()
     assert "Spiegelhalter&#x27;s test" in whole

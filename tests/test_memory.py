@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant import _memory, comparison
+from calibrant import _memory, _trials
 from calibrant._memory import available_memory, parse_size, require_memory, size_text
 from cli_support import PEAK, python
 
@@ -125,7 +125,7 @@ def test_compare_leaves_out_what_does_not_fit(little: None) -> None:
     labels = (0.5 * logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     told = "left out, since they need more memory than is available: matrix, dirichlet, sms"
     with pytest.warns(calibrant.CalibrationWarning, match=told):
-        names = comparison._methods_named(None, *logits.shape)
+        names = _trials._fitting(*logits.shape)
     assert "vector" in names
     assert not {*MATRICES} & {*names}
     with pytest.raises(MemoryError, match="MatrixScaling of 60 rows and 560 classes needs"):

@@ -18,6 +18,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from calibrant import calibrators, datasets, diagrams, formulas, io, metrics, profile, sklearn
     from calibrant import onnx as onnx
+    from calibrant import plots as plots
+    from calibrant import report as report
     from calibrant import torch as torch
     from calibrant._errors import CalibrationWarning, FileError
     from calibrant.calibrators import (
@@ -128,12 +130,14 @@ _MODULES = (
     "io",
     "metrics",
     "onnx",
+    "plots",
     "profile",
+    "report",
     "sklearn",
     "torch",
 )
 
-# Without torch and onnx, which need their extras: `from calibrant import *` must not.
+# Without torch, onnx and plots, which need their extras: `from calibrant import *` must not.
 __all__ = [
     "ETS",
     "HTS",

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._arrays import as_numpy, as_weights
+from calibrant._frames import Backend, frame_of
+from calibrant._tables import Shown, Table, counted
 from calibrant._types import Floats
 from calibrant._weights import are_counts, copy_squares
 
@@ -114,8 +116,8 @@ def bin_index(values: Floats, edges: Floats) -> NDArray[np.intp]:
 # --- the statistic ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class BinStats:
+@dataclass(frozen=True, repr=False)
+class BinStats(Shown):
     """Sums of weights, confidences and hits per bin; those with the same edges add up.
 
     The last axis runs over the bins; axes before it hold several statistics at once.
@@ -138,9 +140,11 @@ class BinStats:
     --------
     >>> stats = BinStats.from_confidence([0.9, 0.8, 0.2], [1, 0, 0], n_bins=2)
     >>> print(stats)
-             bin      rows  confidence  accuracy      gap
-    (0.000, 0.500]       1      0.2000    0.0000  -0.2000
-    (0.500, 1.000]       2      0.8500    0.5000  -0.3500
+    2 bins, confidences and accuracies as fractions
+    <BLANKLINE>
+    bin             rows  confidence  accuracy      gap
+    (0.000, 0.500]     1      0.2000    0.0000  -0.2000
+    (0.500, 1.000]     2      0.8500    0.5000  -0.3500
     """
 
     edges: Floats
@@ -279,18 +283,50 @@ class BinStats:
         """
         return float(calibration_error(self, norm))
 
-    def __str__(self) -> str:
-        lines = ["         bin      rows  confidence  accuracy      gap"]
+    def __repr__(self) -> str:
+        *others, n_bins = self.weight.shape
+        if others:
+            return f"BinStats({' x '.join(map(str, others))} times {counted(n_bins, 'bin')})"
+        rows = f"weight {float(self.total_weight):,.6g}"
+        return f"BinStats({counted(n_bins, 'bin')}, {rows}, error {self.error():.4g})"
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Convert to a data frame: one row per bin.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default "pandas"
+            The library, which must be installed.
+
+        Returns
+        -------
+        DataFrame
+            The columns ``low`` and ``high`` (the bin is (low, high]), ``weight``, ``confidence``,
+            ``accuracy`` and ``gap``, the last three as fractions and missing where a bin is empty.
+        """
+        filled = self.weight > 0.0
+        means = {
+            name: [value if some else None for value, some in zip(column, filled, strict=True)]
+            for name, column in (
+                ("confidence", self.confidence.tolist()),
+                ("accuracy", self.accuracy.tolist()),
+                ("gap", self.gap.tolist()),
+            )
+        }
+        edges = {"low": self.edges[:-1].tolist(), "high": self.edges[1:].tolist()}
+        return frame_of({**edges, "weight": self.weight.tolist(), **means}, backend)
+
+    def _tables(self) -> list[Table]:
+        rows = []
         columns = (self.edges[:-1], self.edges[1:], self.weight, self.confidence, self.accuracy)
         for low, high, weight, confidence, accuracy in zip(*columns, strict=True):
-            bounds = f"({low:.3f}, {high:.3f}]"
-            numbers = (
-                f"{confidence:11.4f} {accuracy:9.4f} {accuracy - confidence:+8.4f}"
-                if weight > 0.0
-                else f"{'-':>11} {'-':>9} {'-':>8}"
-            )
-            lines.append(f"{bounds} {weight:7.6g} {numbers}")
-        return "\n".join(lines)
+            numbers = ["-", "-", "-"]
+            if weight > 0.0:
+                gap = accuracy - confidence
+                numbers = [f"{confidence:.4f}", f"{accuracy:.4f}", f"{gap:+.4f}"]
+            rows.append([f"({low:.3f}, {high:.3f}]", f"{weight:.6g}", *numbers])
+        title = f"{counted(len(rows), 'bin')}, confidences and accuracies as fractions"
+        return [Table(["bin", "rows", "confidence", "accuracy", "gap"], rows, title)]
 
 
 def calibration_error(stats: BinStats, norm: Norm = 1) -> Floats:

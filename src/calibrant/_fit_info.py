@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from calibrant._documents import PlainDocument
+from calibrant._tables import Shown, Table, counted
 
-@dataclass(frozen=True)
-class FitInfo:
-    """The report of a fit, the same for every method.
+
+@dataclass(frozen=True, repr=False)
+class FitInfo(Shown, PlainDocument):
+    """The report of a fit, the same for every method; ``print`` shows a table.
 
     Parameters
     ----------
@@ -25,6 +28,8 @@ class FitInfo:
         The name of the loss that was minimised.
     before, after : float or None
         The mean loss on the fitting rows of the scores as they came and of the fitted calibrator.
+        None for methods that minimise no loss of their own, and for isotonic and binned ones, of
+        which applying them takes as long as the fit: ``evaluate`` judges them on other rows.
     seconds : float or None
         How long the fit took; None where that is not known, as for a loaded calibrator.
     details : dict
@@ -46,6 +51,25 @@ class FitInfo:
     after: float | None = None
     seconds: float | None = field(default=None, compare=False)
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"FitInfo({', '.join(text for _, text in self._facts())})"
+
+    def _tables(self) -> list[Table]:
+        return [Table(["fit", ""], self._facts())]
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """What there is to tell, in words."""
+        told = self.message if self.converged else f"not converged: {self.message}"
+        facts = [("ended", " ".join(told.split()))]
+        if self.iterations is not None:
+            facts.append(("steps", counted(self.iterations, "iteration")))
+        if self.before is not None and self.after is not None:
+            loss = f"{self.loss} " if self.loss else ""
+            facts.append(("mean loss of its rows", f"{loss}{self.before:.5f} -> {self.after:.5f}"))
+        if self.seconds is not None:
+            facts.append(("time", f"{1000.0 * self.seconds:.1f} ms"))
+        return facts
 
 
 EXACT = "exact"

@@ -21,7 +21,7 @@ __all__ = ["LogitData", "load", "names", "read"]
 _ARRAYS = ("val_logits", "val_labels", "test_logits", "test_labels")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LogitData:
     """A network's logits on held-out images: fit on the validation rows, judge on the test rows.
 
@@ -53,6 +53,11 @@ class LogitData:
     test_logits: NDArray[np.floating[Any]]
     test_labels: NDArray[np.integer[Any]]
     card: dict[str, Any]
+
+    def __repr__(self) -> str:
+        n_val, n_classes = self.val_logits.shape
+        sizes = f"{n_val:,} + {len(self.test_logits):,} rows, {n_classes} classes"
+        return f"LogitData({self.name!r}: {sizes})"
 
 
 def names() -> list[str]:

@@ -8,7 +8,7 @@ what the fit costs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import count
 from reprlib import repr as shown
 from typing import Any, NamedTuple
@@ -19,9 +19,12 @@ from scipy.special import entr
 from sklearn.base import clone
 
 from calibrant._arrays import as_numpy, to_numpy
+from calibrant._documents import PlainDocument
 from calibrant._errors import noted
+from calibrant._frames import Backend, frame_of
 from calibrant._progress import reporter
 from calibrant._random import generator
+from calibrant._tables import Shown, Table, counted
 from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant._weights import shares
 from calibrant.calibrators import Calibrator, calibrator
@@ -31,14 +34,13 @@ from calibrant.metrics._class_resampling import draw_rows
 from calibrant.metrics._intervals import check_resamples, p_value_of
 from calibrant.metrics._labelled import accepted, labelled
 from calibrant.metrics._registry import METRICS
-from calibrant.metrics._report import PlainDocument
-from calibrant.metrics._tables import Table, counted
+from calibrant.metrics._tables import p_text
 from calibrant.metrics.scores import brier_rows, nll_rows
 
 SCORES = ("nll", "brier")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScoreParts(PlainDocument):
     """A score in parts: score = calibration + refinement.
 
@@ -69,14 +71,18 @@ class ScoreParts(PlainDocument):
     null: float | None = None
     p_value: float | None = None
 
+    def __repr__(self) -> str:
+        saved = f"{self.calibration:.4g} +- {self.std_error:.2g}"
+        return f"ScoreParts({self.score:.4g} = {saved} + {self.refinement:.4g})"
+
     @property
     def resolution(self) -> float:
         """What knowing the predictions takes off the score of the class frequencies."""
         return self.uncertainty - self.refinement
 
 
-@dataclass(frozen=True)
-class Decomposition(PlainDocument):
+@dataclass(frozen=True, repr=False)
+class Decomposition(Shown, PlainDocument):
     """The log loss and the Brier score in parts; ``print`` shows a table.
 
     Parameters
@@ -105,24 +111,41 @@ class Decomposition(PlainDocument):
     n_rows: int
     n_folds: int
 
-    def __str__(self) -> str:
-        by = f"calibration: what {self.method} saves on left-out rows"
-        size = f"{counted(self.n_rows, 'row')}, {counted(self.n_folds, 'fold')}"
-        return "\n".join([f"{size}; {by}; Brier times 100", "", self._table().text()])
+    def __repr__(self) -> str:
+        parts = (f"{name}: {getattr(self, name)!r}" for name in SCORES)
+        rows = counted(self.n_rows, "row")
+        return f"Decomposition({rows}, {counted(self.n_folds, 'fold')}, {', '.join(parts)})"
 
-    def _repr_html_(self) -> str:
-        return self._table().html()
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Convert to a data frame: one row per score.
 
-    def _table(self) -> Table:
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default "pandas"
+            The library, which must be installed.
+
+        Returns
+        -------
+        DataFrame
+            The column ``metric``, "nll" or "brier", and the fields of ``ScoreParts``.
+        """
+        parts = [getattr(self, name) for name in SCORES]
+        names = [field.name for field in fields(ScoreParts)]
+        columns = {name: [getattr(part, name) for part in parts] for name in names}
+        return frame_of({"metric": list(SCORES), **columns}, backend)
+
+    def _tables(self) -> list[Table]:
         header = ["", "score", "calibration", "+-", "if calibrated", "p-value", "refinement"]
         rows = []
         for name in SCORES:
             parts, show = getattr(self, name), METRICS[name].format
             null = "" if parts.null is None else show(parts.null)
-            p_value = "" if parts.p_value is None else f"{parts.p_value:.3f}"
+            p_value = "" if parts.p_value is None else p_text(parts.p_value)
             shown = [show(value) for value in (parts.score, parts.calibration, parts.std_error)]
-            rows.append([METRICS[name].heading, *shown, null, p_value, show(parts.refinement)])
-        return Table(header, rows).filled()
+            rows.append([METRICS[name].label, *shown, null, p_value, show(parts.refinement)])
+        size = f"{counted(self.n_rows, 'row')}, {counted(self.n_folds, 'fold')}"
+        title = f"{size}; calibration: what {self.method} saves on left-out rows"
+        return [Table(header, rows, title).filled()]
 
 
 def decompose(

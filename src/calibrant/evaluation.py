@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from html import escape
-from typing import Any, get_args
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
 
 from calibrant._progress import reporter
 from calibrant._random import generator
-from calibrant._types import InputKind, Progress, RandomState, Report, RowRule
+from calibrant._tables import Table
+from calibrant._types import InputKind, Progress, RandomState, RowRule
+from calibrant.metrics._estimates import estimates_of
 from calibrant.metrics._intervals import (
+    DEFAULT_LEVEL,
+    DEFAULT_RESAMPLES,
     Estimate,
     check_level,
     check_resamples,
-    mean_estimate,
-    p_value_of,
 )
-from calibrant.metrics._inversion import inverted_interval, spread
-from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._metric import Metric
-from calibrant.metrics._readings import (
-    DEFAULT_BINS,
-    Reads,
-    bins_of,
-    error_sample,
-    read_by,
-    row_scores,
-)
+from calibrant.metrics._labelled import labelled
+from calibrant.metrics._readings import DEFAULT_BINS, bins_of
 from calibrant.metrics._registry import METRICS, metrics_named
 from calibrant.metrics._report import MetricReport, missing
-from calibrant.metrics._resampling import Drawing
 from calibrant.metrics._tables import (
-    Table,
     estimate_rows,
     interval_cell,
     p_value_cell,
@@ -45,12 +33,10 @@ from calibrant.metrics.decomposition import BrierDecomposition, split_brier
 from calibrant.metrics.kernel_test import SKCETest, quick_skce_test
 from calibrant.metrics.spiegelhalter import ZTest, promised_brier
 
-DEFAULT_RESAMPLES = 200
-
 __all__ = ["Estimate", "Evaluation", "evaluate"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation(MetricReport):
     """Metrics of one set of probabilities, as fractions; ``print`` shows a table.
 
@@ -96,12 +82,12 @@ class Evaluation(MetricReport):
             raise missing(self, name, metrics)
         return metrics[name]
 
-    def __str__(self) -> str:
-        return "\n".join([self._headline(), "", _table(self).text(), "", *_notes(self)])
+    def _tables(self) -> list[Table]:
+        return [_table(self)]
 
-    def _repr_html_(self) -> str:
-        notes = "".join(f"<p>{escape(line)}</p>" for line in _notes(self) if line)
-        return _table(self).html() + notes
+    def _columns(self) -> dict[str, list[Any]]:
+        notions = [self.notions.get(name) for name in self.metrics]
+        return {**super()._columns(), "notion": notions}
 
 
 def evaluate(
@@ -110,7 +96,7 @@ def evaluate(
     *,
     metrics: Iterable[str] | None = None,
     n_bins: int = DEFAULT_BINS,
-    level: float = 0.95,
+    level: float = DEFAULT_LEVEL,
     n_resamples: int = DEFAULT_RESAMPLES,
     random_state: RandomState = None,
     sample_weight: Any = None,
@@ -179,11 +165,11 @@ def evaluate(
     chosen = metrics_named(metrics, n_classes=data.n_classes, weighted=data.weighted)
     rng = generator(random_state)
     with reporter("evaluating", progress) as report:
-        estimates = _estimates(chosen, data, n_bins, n_resamples, level, rng, report)
+        found = estimates_of(chosen, data, n_bins, n_resamples, level, rng, report)
     return Evaluation(
         n_rows=data.n_rows,
         n_classes=data.n_classes,
-        metrics={metric.name: estimates[metric.name] for metric in chosen},
+        metrics={metric.name: found.by_name[metric.name] for metric in chosen},
         brier_decomposition=split_brier(data, generator(random_state)) if metrics is None else None,
         bins=bins_of("equal-width", data, n_bins),
         level=level,
@@ -196,68 +182,6 @@ def evaluate(
             if (notion := metric.notion_of(data.n_classes)) is not None
         },
     )
-
-
-# --- estimates --------------------------------------------------------------------------------
-
-
-def _estimates(
-    metrics: list[Metric],
-    data: Labelled,
-    n_bins: int,
-    n_resamples: int,
-    level: float,
-    rng: np.random.Generator,
-    report: Report,
-) -> dict[str, Estimate]:
-    """Estimates by name, of all metrics that read the same thing together."""
-    kinds: tuple[Reads, ...] = get_args(Reads)
-    families = [family for reads in kinds if (family := [m for m in metrics if m.reads == reads])]
-    estimates: dict[str, Estimate] = {}
-    for done, family in enumerate(families):
-        report(done, len(families))
-        for metric in family:
-            estimates[metric.name] = _plain_estimate(metric, data, n_bins, level)
-        drawn = [metric for metric in family if metric.is_error and metric.resampled]
-        if drawn and n_resamples:
-            estimates |= _error_estimates(drawn, data, n_bins, n_resamples, level, rng)
-    report(len(families), len(families))
-    return estimates
-
-
-def _error_estimates(
-    errors: list[Metric],
-    data: Labelled,
-    n_bins: int,
-    n_resamples: int,
-    level: float,
-    rng: np.random.Generator,
-) -> dict[str, Estimate]:
-    """Errors of the same bins, each beside what a calibrated model would show."""
-    sample = error_sample(errors[0].reads, data, n_bins)
-    bins = read_by(errors[0].reads, data, n_bins)
-    null = sample.null(Drawing([metric.statistic for metric in errors], n_resamples, rng))
-    covered = [metric for metric in errors if metric.has_interval]
-    own = np.random.default_rng(rng.integers(2**63))  # whichever metrics there are
-    tried = sample.families(Drawing([m.inverted for m in covered], n_resamples, own))
-    estimates = {}
-    for metric, draws in zip(errors, null.T, strict=True):
-        value = metric.from_bins(bins)
-        known = Estimate(value, null=float(draws.mean()), p_value=p_value_of(value, draws))
-        if metric.has_interval:
-            which = covered.index(metric)
-            shown = float(np.mean(metric.inverted(bins)))
-            low, high = inverted_interval(shown, tried, which, level)
-            known = replace(known, low=low, high=high, std_error=spread(tried, which))
-        estimates[metric.name] = known
-    return estimates
-
-
-def _plain_estimate(metric: Metric, data: Labelled, n_bins: int, level: float) -> Estimate:
-    """What is known without drawing: the value, and for the mean of a score its interval."""
-    if metric.is_error or not metric.resampled:
-        return Estimate(metric.value(data, n_bins))
-    return mean_estimate(row_scores(metric.statistic, data), data.weight, level)
 
 
 # --- text -------------------------------------------------------------------------------------
@@ -277,7 +201,7 @@ def _table(evaluation: Evaluation) -> Table:
             if name == "brier" and evaluation.brier_decomposition is not None:
                 rows += _brier_parts(evaluation.brier_decomposition)
     header = ["", "value", f"{evaluation.level:.0%} interval", "if calibrated", "p-value"]
-    return Table(header, rows).filled()
+    return Table(header, rows, evaluation._headline(), _notes(evaluation)).filled()
 
 
 _NOTIONS = {

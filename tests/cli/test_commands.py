@@ -404,7 +404,7 @@ def test_evaluate_some_metrics(folder: Path, files: list[str]) -> None:
     assert "MCE" in text
     assert "ECE" not in text
     assert f"{answer['calibrated']['nll']:.4f}" in text
-    assert "all but the NLL times 100" in text
+    assert "(nats)" in text
     assert "metric must be one of accuracy" in refuse("evaluate", *files, "--metrics", "mce,x")
 
 
@@ -414,10 +414,17 @@ def test_all_metrics_are_named_by_the_help_and_fit_into_a_table(folder: Path) ->
     names = ",".join(metric.name for metric in known)
     text = succeed("compare", "val.npz", "val.npz", "--methods", "base,ts", "--metrics", names)
     assert all(metric.heading in text for metric in known)
-    (row,) = [line for line in text.splitlines() if line.split()[:1] == ["ts"]]
+    row, _ = [line for line in text.splitlines() if line.split()[:1] == ["ts"]]
     assert len(re.findall(r"\d+\.\d+", row)) == len(known) + 1
     line = refuse("compare", "val.npz", "val.npz", "--metrics", "class1_ece")
     assert "class 1 of two is asked for, but there are 4 classes" in line
+
+
+def test_a_level_goes_with_one_file(folder: Path) -> None:
+    assert "90% interval" in succeed("evaluate", "val.npz", "--level", "0.9", "--metrics", "nll")
+    assert "--level goes with one file" in refuse(
+        "evaluate", "val.npz", "val.npz", "--level", "0.9"
+    )
 
 
 def test_evaluate_needs_all_rows_for_some_metrics(
@@ -454,15 +461,17 @@ def test_a_calibrator_is_loaded_once(folder: Path, monkeypatch: pytest.MonkeyPat
     assert len(loads) == 1
 
 
-def test_evaluate_prints_times_100_and_marks_the_best(folder: Path) -> None:
+def test_evaluate_prints_units_and_stars_nothing(folder: Path) -> None:
     text = succeed("evaluate", "val.npz", "--calibrator", "ts.safetensors")
     answer = as_json("evaluate", "val.npz", "--calibrator", "ts.safetensors")
     calibrated = next(line for line in text.splitlines() if line.strip().startswith("calibrated"))
-    assert f"* {100 * answer['calibrated']['ece']:.2f}" in calibrated
-    assert calibrated.split()[1] == f"{100 * answer['calibrated']['accuracy']:.2f}"  # a tie
-    assert f"* {answer['calibrated']['nll']:.4f}" in calibrated
-    assert "Metrics: all but the NLL times 100; 15 bins; * the best of its column." in text
-    assert "*" not in succeed("evaluate", "val.npz")
+    known = answer["calibrated"]
+    shares = [f"{100 * known[name]:.2f}" for name in ("accuracy", "ece", "classwise_ece", "brier")]
+    assert calibrated.split()[1:] == [*shares, f"{known['nll']:.4f}"]
+    heads, units = text.splitlines()[2:4]
+    assert heads.split() == ["Accuracy", "ECE", "Classwise", "ECE", "Brier", "score", "NLL"]
+    assert units.split() == ["(%)", "(%)", "(%)", "(%)", "(nats)"]
+    assert "*" not in text
 
 
 def test_evaluate_prints_brackets_of_a_name(folder: Path) -> None:
@@ -511,12 +520,12 @@ def test_demo_json_shows_that_calibration_helps() -> None:
 def test_demo_prints_a_table_and_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibrant.cli._demo.DEMO_METHODS", {"Uncalibrated": "base", "TS": "ts"})
     text = succeed("demo")
-    for heading in ("Accuracy", "ECE", "Brier", "NLL", "Fit (ms)", "Uncalibrated", "TS"):
+    for heading in ("Accuracy", "ECE", "Brier", "NLL", "(ms)", "Uncalibrated", "TS"):
         assert heading in text
-    assert "fitted on 5,000, judged on 10,000 rows" in text
-    assert "all but the NLL times 100; 15 bins" in text
+    assert "lenet5: fitted on 5,000 rows, judged on 10,000 rows, 15 bins" in text
     assert re.search(r"\* 0\.\d{4} ", text)
-    assert len(re.findall(r"\* \d", text)) == 3  # accuracy is a tie
+    assert len(re.findall(r"\* \d", text)) == 3
+    assert len(re.findall(r"~ \d", text)) == 2  # accuracy is a tie
     assert text.rstrip().endswith("calibrant fit val.npz -o pts.safetensors")
     assert max(map(len, text.splitlines())) <= 80
 
@@ -610,10 +619,8 @@ def test_a_closed_pipe_is_quiet(option: str) -> None:
 
 def test_compare_shows_methods_side_by_side(folder: Path) -> None:
     text = succeed("compare", "val.npz", "val.npz", "--methods", "base,ts,irm,ts")
-    assert all(
-        word in text for word in ("base", "ts", "irm", "Classwise", "Fit (ms)", "all but the NLL")
-    )
-    assert text.count("\n ts ") == 1
+    assert all(word in text for word in ("base", "ts", "irm", "Classwise", "(ms)", "(nats)"))
+    assert text.count("\nts ") == 2  # in both tables
     document = as_json("compare", "val.npz", "val.npz", "--methods", "base,ts")
     assert [entry["method"] for entry in document["methods"]] == ["base", "ts"]
     assert document["methods"][1]["nll"] < document["methods"][0]["nll"]
@@ -621,7 +628,7 @@ def test_compare_shows_methods_side_by_side(folder: Path) -> None:
 
 def test_compare_takes_all_methods_that_fit_the_number_of_classes(folder: Path) -> None:
     text = succeed("compare", "val.npz", "val.npz")
-    names = [line.split()[0] for line in text.splitlines() if re.search(r"\d\.\d", line)]
+    names = [line.split()[0] for line in text.splitlines() if re.search(r"\d\.\d{4}", line)]
     assert set(names) == set(REGISTRY) - {"beta"}
     assert max(map(len, text.splitlines())) <= 80
 
@@ -652,7 +659,7 @@ def test_compare_takes_labels_in_files_of_their_own(folder: Path) -> None:
     assert mixed["nll"] == beside["nll"]
     line = refuse("compare", "val.npz", "logits.npy", *options)
     assert "logits.npy is one array, of scores" in line
-    assert "with --val-labels or --test-labels" in line
+    assert "with --labels or --test-labels" in line
 
 
 @pytest.mark.filterwarnings("ignore:class .* has the mean probability")
@@ -669,7 +676,51 @@ def test_compare_takes_weights_and_leaves_ignored_rows_out(folder: Path) -> None
     assert entry["nll"] == pytest.approx(calibrant.metrics.nll(probs, labels[rows], **part))
     kept = int(rows.sum())
     text = succeed("compare", "x.npz", "x.npz", *options)
-    assert f"fitted on {kept}, judged on {kept} rows" in text
+    assert f"fitted on {kept} rows, judged on {kept} rows" in text
+
+
+def test_compare_cross_validates_one_file(folder: Path) -> None:
+    options = ["--methods", "base,ts", "--cv", "3"]
+    text = succeed("compare", "val.npz", *options)
+    assert text.startswith("3-fold cross-validation of 300 rows, 15 bins\n")
+    answer = as_json("compare", "val.npz", *options)
+    assert (answer["n_folds"], answer["n_val"], answer["n_test"]) == (3, 300, 300)
+    expected = calibrant.compare(
+        np.load("logits.npy"), np.load("labels.npy"), methods=["base", "ts"], cv=3
+    )
+    assert [entry["nll"] for entry in answer["methods"]] == [one.nll for one in expected]
+    labels = ["--input", "logits", "--labels", "labels.npy"]
+    apart = as_json("compare", "logits.npy", *options, *labels)
+    assert apart["methods"][1]["nll"] == answer["methods"][1]["nll"]
+    assert "--labels" in refuse("compare", "val.npz", "--test-labels", "labels.npy")
+    assert "--cv goes with one file" in refuse("compare", "val.npz", "val.npz", "--cv", "3")
+
+
+def test_compare_draws_as_it_is_told(folder: Path) -> None:
+    options = ["--methods", "base,ts", "--by", "ece", "--level", "0.8", "--n-resamples", "50"]
+    text = succeed("compare", "val.npz", "val.npz", *options, "--random-state", "3")
+    assert "ECE (%): paired differences to the best, ts" in text
+    assert text.count("80% interval") == 2
+    data = np.load("logits.npy"), np.load("labels.npy")
+    draws = {"level": 0.8, "n_resamples": 50, "random_state": 3}
+    expected = calibrant.compare(*data, *data, methods=["base", "ts"], **draws)
+    answer = as_json("compare", "val.npz", "val.npz", *options, "--random-state", "3")
+    assert answer["recommended"] == expected.recommended().method
+    assert answer["methods"][0]["estimates"] == expected[0].to_dict()["estimates"]
+    assert answer["methods"][0]["differences"] == expected[0].to_dict()["differences"]
+    quick = as_json("compare", "val.npz", "--methods", "ts", "--n-resamples", "0")
+    assert quick["methods"][0]["estimates"]["ece"]["low"] is None
+    assert "--by must be one of ece, got 'nll'" in refuse(
+        "compare", "val.npz", "--metrics", "ece", "--by", "nll"
+    )
+    assert "--level must lie between 0 and 1" in refuse("compare", "val.npz", "--level", "2")
+
+
+def test_apply_takes_the_name_of_the_labels(folder: Path) -> None:
+    data = whole_archive("val.npz")
+    np.savez("named.npz", logits=data["logits"], truth=data["labels"])
+    succeed("apply", "ts.safetensors", "named.npz", "-o", "out.npz", "--labels-key", "truth")
+    np.testing.assert_array_equal(whole_archive("out.npz")["labels"], data["labels"])
 
 
 def test_compare_refuses_unknown_methods_and_mixed_kinds(folder: Path) -> None:

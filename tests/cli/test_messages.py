@@ -51,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("fit", "sample_weight must not be zero", "weights must not be zero"),
         ("evaluate", "say which with scores_key", "say which with --scores-key"),
         ("evaluate", "with labels_path", "with --labels"),
-        ("compare", "with labels_path", "with --val-labels or --test-labels"),
+        ("compare", "with labels_path", "with --labels or --test-labels"),
         ("export", "say n_classes: this", "say --n-classes: this"),
         ("fit", "n_bins.npz does not exist", "n_bins.npz does not exist"),
         ("fit", "a/n_bins/x has none", "a/n_bins/x has none"),

@@ -35,6 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "fit": (("fit", "val.npz", "--method", "ts"), ".safetensors"),
     "apply": (("apply", "ts.safetensors", "val.npz"), ".csv"),
+    "plot": (("plot", "val.npz"), ".svg"),
     "export": (("export", "ts.safetensors"), ".onnx"),
     "attach": (("attach", "net.onnx", "ts.safetensors", "--logits-output", "logits"), ".onnx"),
 }

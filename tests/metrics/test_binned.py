@@ -108,8 +108,8 @@ def test_bad_schemes_and_norms():
 
 def test_the_table_prints_empty_bins_as_such():
     lines = str(BinStats.from_confidence([0.9, 0.8], [1, 0], 2)).splitlines()
-    assert lines[1].split() == ["(0.000,", "0.500]", "0", "-", "-", "-"]
-    assert lines[2].split() == ["(0.500,", "1.000]", "2", "0.8500", "0.5000", "-0.3500"]
+    assert lines[3].split() == ["(0.000,", "0.500]", "0", "-", "-", "-"]
+    assert lines[4].split() == ["(0.500,", "1.000]", "2", "0.8500", "0.5000", "-0.3500"]
 
 
 def test_gap_and_effective_rows():

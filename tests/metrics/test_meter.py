@@ -477,10 +477,9 @@ def test_the_report_prints_a_table():
     _, probs, labels = example()
     report = CalibrationMeter().update(probs, labels).compute()
     lines = {line.split("  ")[0]: line.split() for line in str(report).splitlines()}
-    assert lines["ECE"][1:] == [f"{100 * report.ece:.2f}", f"{100 * report.ece_null:.2f}"]
-    assert lines["NLL"][1:] == [f"{report.nll:.4f}", f"{report.nll_std_error:.4f}"]
-    assert "all but the NLL times 100" in str(report)
-    assert f"<td>{100 * report.ece:.2f}</td>" in report._repr_html_()
+    assert lines["ECE (%)"][2:] == [f"{100 * report.ece:.2f}", f"{100 * report.ece_null:.2f}"]
+    assert lines["NLL (nats)"][2:] == [f"{report.nll:.4f}", f"{report.nll_std_error:.4f}"]
+    assert f">{100 * report.ece:.2f}</td>" in report._repr_html_()
     assert json.loads(report.to_json())["metrics"]["ece"]["null"] == report.ece_null
 
 

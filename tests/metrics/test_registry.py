@@ -99,10 +99,12 @@ def test_a_new_entry_is_compared_by_its_name(toy):
     )
     probs = calibrant.TS().fit(logits, labels).predict_proba(logits)
     assert got[1].toy == toy.value(labelled(probs, labels))
-    best = toy.best([result.toy for result in got]).index(True)
-    header, *rows = str(got).splitlines()[3:]
+    header, unit, *rows = str(got).splitlines()[2:]
     assert toy.heading in header
-    assert f"* {toy.format(got[best].toy)}" in rows[best]
+    assert ("(%)" in unit.replace("(%)", "", 1)) is (toy.unit == "percent")  # the ECE has one, too
+    assert toy.format(got[1].toy) in rows[1]
+    assert got[1].estimates["toy"].value == got[1].toy
+    assert ("toy" in got[1].differences) is (toy.reads != "classes")
 
 
 def test_a_new_entry_is_tested_and_drawn(toy):
@@ -226,8 +228,9 @@ def test_one_way_to_print_a_value():
     assert METRICS["brier"].format(np.inf) == "inf"
 
 
-def test_the_best_of_a_column():
-    assert METRICS["ece"].best([0.2, 0.1, 0.100001, 0.3]) == [False, True, True, False]
-    assert METRICS["accuracy"].best([0.2, 0.1]) == [True, False]
-    assert METRICS["accuracy"].best([0.20001, 0.2]) == [False, False]  # both read 20.00
-    assert METRICS["nll"].best([np.inf, 1.0]) == [False, True]
+def test_labels_hold_the_unit():
+    assert METRICS["nll"].label == "NLL (nats)"
+    assert METRICS["ece"].label == "ECE (%)"
+    assert METRICS["ece"].column_head == "ECE\n(%)"
+    toy = Metric("toy", "Toy", "a toy", "rows", mean_confidence, unit="plain")
+    assert toy.label == "Toy"

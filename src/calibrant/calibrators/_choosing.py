@@ -59,8 +59,8 @@ def error_of_difference(one: Floats, other: Floats, weight: Floats) -> float:
     return float(np.sqrt(share * (share / copies(weight)) @ (difference - mean) ** 2))
 
 
-def folds_of(data: LabelledLogits) -> list[NDArray[np.intp]]:
-    """Which rows each fold leaves out: five folds, or two where that would take long.
+def folds_of(data: LabelledLogits, most: int | None = None) -> list[NDArray[np.intp]]:
+    """Which rows each fold leaves out: so many folds; five, or two where that would take long.
 
     Where a row goes depends on what is in it, not on its place: copies of a row are left out
     together, a weight is as good as so many copies, and the order of the rows does not matter.
@@ -71,8 +71,8 @@ def folds_of(data: LabelledLogits) -> list[NDArray[np.intp]]:
     place = np.cumsum(first) - 1  # of the row's value among all values
     of_value = np.bincount(place, weight[order])
     middle = np.cumsum(of_value) - 0.5 * of_value
-    most = 5 if data.logits.size <= LARGE else 2
-    count = min(most, max(2, int(effective_rows(weight)) // FEWEST_PER_FOLD))
+    wanted = most or (5 if data.logits.size <= LARGE else 2)
+    count = min(wanted, max(2, int(effective_rows(weight)) // FEWEST_PER_FOLD))
     fold = np.minimum((count * middle / of_value.sum()).astype(np.intp), count - 1)[place]
     folds = [order[fold == number] for number in range(count)]
     return [part for part in folds if 0 < len(part) < len(order)]

@@ -12,6 +12,8 @@ from inspect import signature
 from types import MethodType
 from typing import Any, Self
 
+from calibrant._tables import Table, Tables
+
 
 class Estimator:
     """Parameters that are the arguments of ``__init__`` and attributes of the same names."""
@@ -84,10 +86,47 @@ class Estimator:
         )
         return f"{type(self).__name__}({', '.join(changed)})"
 
+    def _repr_html_(self) -> str:
+        return Tables(self._tables())._repr_html_()
+
+    def _tables(self) -> list[Table]:
+        """The parameters, and what a fit found where there was one."""
+        name, fitted = type(self).__name__, _fitted_values(self)
+        title = f"{name}, {'fitted' if fitted else 'not fitted yet'}"
+        given = self.get_params(deep=False)
+        parameters = [(key, _in_brief(value)) for key, value in given.items()]
+        tables = [Table(["parameter", ""], parameters, title)]
+        if fitted:
+            info = fitted.pop("fit_info_")
+            found = [(key, _in_brief(value)) for key, value in fitted.items()]
+            tables += [Table(["attribute", ""], found), *info._tables()]
+        return tables
+
     def __sklearn_tags__(self) -> Any:
         from sklearn.base import BaseEstimator
 
         return BaseEstimator.__sklearn_tags__(self)
+
+
+def _fitted_values(estimator: Estimator) -> dict[str, Any]:
+    """The fitted attributes, those read off the formula included; none before a fit."""
+    if "formula_" not in vars(estimator):
+        return {}
+    names = [name for name in dir(type(estimator)) if name.endswith("_") and name[0] != "_"]
+    found = {**vars(estimator), **{name: getattr(estimator, name, None) for name in names}}
+    return {name: value for name, value in found.items() if name.endswith("_")}
+
+
+def _in_brief(value: Any) -> str:
+    """A value on part of one line; of an array of several numbers its shape."""
+    if getattr(value, "ndim", 0) and value.size > 6:
+        return f"array of shape {value.shape}"
+    if isinstance(value, list) and value and hasattr(value[0], "shape"):
+        return f"arrays of shapes {', '.join(str(part.shape) for part in value)}"
+    if hasattr(value, "kind") and hasattr(value, "probabilities"):
+        return type(value).__name__  # a formula, whose numbers have attributes of their own
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 70 else f"{text[:67]}..."
 
 
 def check_is_fitted(estimator: Estimator) -> None:

@@ -55,8 +55,11 @@ def check_widths(name: str, value: Any, fewest: int = 0) -> None:
         or len(value) < fewest
         or not all(is_count(width) for width in value)
     ):
-        some = "one or more widths" if fewest else "widths"
-        raise ValueError(f"{name} must be {some} of at least 1, got {value!r}")
+        some = "one or more widths" if fewest else "the widths"
+        example = f", such as ({value},)" if is_count(value) else ""
+        raise ValueError(
+            f"{name} must be {some} of layers, each at least 1{example}, got {value!r}"
+        )
 
 
 def check_bounds(name: str, value: Any) -> tuple[float, float]:

@@ -15,6 +15,8 @@ from calibrant.cli._evaluate import evaluate
 from calibrant.cli._fit import fit
 from calibrant.cli._graphs import attach, export
 from calibrant.cli._methods import methods
+from calibrant.cli._plot import plot
+from calibrant.cli._report import report
 from calibrant.cli._reproduce import reproduce_app
 
 
@@ -79,11 +81,29 @@ app.command(
 )(evaluate)
 app.command(
     epilog=_examples(
+        "calibrant compare val.npz    (cross-validation: the test set stays unseen)",
         "calibrant compare val.npz test.npz",
         "calibrant compare val.npz test.npz --methods ts,ets,pts --metrics ece,nll --json",
-        "calibrant compare z.npy t.npy --input logits --val-labels y.npy --test-labels u.npy",
+        "calibrant compare z.npy t.npy --input logits --labels y.npy --test-labels u.npy",
     )
 )(compare)
+app.command(
+    epilog=_examples(
+        "calibrant report -o report.html    (of embedded logits)",
+        "calibrant report val.npz test.npz -o report.html --methods ts,ets,pts,auto",
+        "calibrant report val.npz -o report.html    (cross-validation)",
+    )
+)(report)
+app.command(
+    epilog=_examples(
+        "calibrant plot -o reliability.png",
+        "calibrant plot test.npz -o reliability.pdf --calibrator ts.safetensors "
+        "--calibrator pts.safetensors",
+        "calibrant plot test.npz -o classes.svg --by class --kind isotonic",
+        "calibrant plot test.npz -o temperatures.png --what temperatures --against margin "
+        "--calibrator pts.safetensors",
+    )
+)(plot)
 app.command(epilog=_examples("calibrant demo", "calibrant demo --json"))(demo)
 app.command(
     epilog=_examples(

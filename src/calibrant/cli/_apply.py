@@ -13,6 +13,7 @@ from calibrant.cli._options import (
     AsJson,
     CalibratorFile,
     Input,
+    LabelsKey,
     MaxSize,
     Output,
     ScoresFile,
@@ -30,6 +31,7 @@ def apply(
     ] = False,
     kind: Input = None,
     scores_key: ScoresKey = None,
+    labels_key: LabelsKey = None,
     max_size: MaxSize = None,
     as_json: AsJson = False,
 ) -> None:
@@ -48,6 +50,7 @@ def apply(
         scores,
         input=kind,
         scores_key=scores_key,
+        labels_key=labels_key,
         need_labels=False,
         max_size=parse_size(max_size),
     )

@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calibrant.cli._echo import say
 from calibrant.cli._errors import in_flags
 from calibrant.cli._inputs import about, check_same_kind
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
+    DrawSeed,
     IgnoreIndex,
     Input,
     LabelsKey,
+    Level,
     MaxSize,
     NBins,
+    NResamples,
     ScoresKey,
     WeightsKey,
     given,
     listed,
 )
 from calibrant.cli._progress import method_bar, working
-from calibrant.cli._tables import comparison_table, print_table
+from calibrant.cli._tables import show
 
 if TYPE_CHECKING:
-    from calibrant.comparison import MethodResult
+    from calibrant.comparison import Comparison, MethodResult
+    from calibrant.scorefiles import ScoreFile
 
 
 def compare(
     context: typer.Context,
     val: Annotated[Path, typer.Argument(metavar="VAL", help="Scores to fit on.")],
-    test: Annotated[Path, typer.Argument(metavar="TEST", help="Scores to judge on.")],
+    test: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[TEST]",
+            help="Scores to judge on; left out: parts of VAL that are left out in turn.",
+        ),
+    ] = None,
     methods: Annotated[
         str | None,
         typer.Option(metavar="NAMES", help="Acronyms, separated by commas; left out: all."),
@@ -46,10 +56,29 @@ def compare(
             "classwise_ece, brier, nll.",
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The metric shown with intervals and differences to the best; left out: nll.",
+        ),
+    ] = None,
+    cv: Annotated[
+        int | None, typer.Option(min=2, help="Folds where there is no TEST; left out: 5.")
+    ] = None,
     n_bins: NBins = None,
+    n_resamples: NResamples = None,
+    level: Level = None,
+    random_state: DrawSeed = None,
     kind: Input = None,
-    val_labels: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Labels of VAL in a file of their own.")
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels",
+            "--val-labels",
+            metavar="FILE",
+            help="Labels of VAL in a file of their own.",
+        ),
     ] = None,
     test_labels: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Labels of TEST in a file of their own.")
@@ -61,12 +90,21 @@ def compare(
     max_size: MaxSize = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fit all methods on validation scores and compare them on test scores."""
+    """Fit all methods on validation scores and compare them on test scores.
+
+    With one file the methods are cross-validated on it, so that none is chosen on the test set.
+    """
     from calibrant import comparison
     from calibrant._memory import parse_size
-    from calibrant.metrics._labelled import labelled
     from calibrant.scorefiles import read_scores
 
+    names = listed(metrics) or comparison.DEFAULT_METRICS
+    if by is not None and by not in names:
+        raise ValueError(f"--by must be one of {', '.join(names)}, got {by!r}")
+    if test is None and test_labels is not None:
+        raise ValueError("--test-labels needs TEST; the labels of one file are --labels")
+    if test is not None and cv is not None:
+        raise ValueError("--cv goes with one file: with TEST nothing is left out")
     reading: dict[str, Any] = {
         "input": kind,
         "scores_key": scores_key,
@@ -75,34 +113,61 @@ def compare(
         "max_size": parse_size(max_size),
     }
     with working("reading"):
-        fitted = read_scores(val, labels_path=val_labels, **reading)
-        judged = read_scores(test, labels_path=test_labels, **reading)
-    check_same_kind(val, fitted.input, test, judged.input)
-    for file, data in ((val, fitted), (test, judged)):
-        with about(file), working(f"checking {file.name}"):
-            labelled(data.scores, data.labels, data.weights, "strict", data.input, ignore_index)
+        fitted = read_scores(val, labels_path=labels, **reading)
+        judged = None if test is None else read_scores(test, labels_path=test_labels, **reading)
+    _check(val, fitted, ignore_index)
+    if test is not None and judged is not None:
+        check_same_kind(val, fitted.input, test, judged.input)
+        _check(test, judged, ignore_index)
     with method_bar() as progress:
         results = comparison.compare(
             fitted.scores,
             fitted.labels,
-            judged.scores,
-            judged.labels,
+            None if judged is None else judged.scores,
+            None if judged is None else judged.labels,
             methods=listed(methods),
             input=fitted.input,
             val_weight=fitted.weights,
-            test_weight=judged.weights,
+            test_weight=None if judged is None else judged.weights,
             ignore_index=ignore_index,
             progress=progress,
-            **given(metrics=listed(metrics), n_bins=n_bins),
+            **given(
+                metrics=listed(metrics),
+                n_bins=n_bins,
+                cv=cv,
+                n_resamples=n_resamples,
+                level=level,
+                random_state=random_state,
+            ),
         )
+    _print(results, by, as_json, context)
+
+
+def _check(file: Path, data: ScoreFile, ignore_index: int | None) -> None:
+    """Refuse bad rows by the name of their file, before the first fit."""
+    from calibrant.metrics._labelled import labelled
+
+    with about(file), working(f"checking {file.name}"):
+        labelled(data.scores, data.labels, data.weights, "strict", data.input, ignore_index)
+
+
+def _print(results: Comparison, by: str | None, as_json: bool, context: typer.Context) -> None:
+    from calibrant._tables import Tables
+
     if as_json:
-        print_json({"n_bins": results.n_bins, "methods": [_document(result) for result in results]})
+        sizes = {name: getattr(results, name) for name in _SIZES}
+        chosen = results.recommended().method if results.is_tested() else None
+        methods = [_document(result) for result in results]
+        print_json({**sizes, "recommended": chosen, "methods": methods})
         return
-    title = f"fitted on {results.n_val:,}, judged on {results.n_test:,} rows"
-    print_table(comparison_table(title, results))
-    for result in results:
-        for note in result.notes:
-            say(f"{result.method}: {in_flags(note, context.command)}")
+    told = [
+        replace(result, notes=tuple(in_flags(note, context.command) for note in result.notes))
+        for result in results
+    ]
+    show(Tables(replace(results, results=tuple(told))._tables(by)))
+
+
+_SIZES = ("n_val", "n_test", "n_folds", "n_bins", "level", "n_resamples")
 
 
 def _document(result: MethodResult) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from calibrant.cli._echo import say
 from calibrant.cli._json import print_json
 from calibrant.cli._options import AsJson
 from calibrant.cli._progress import method_bar, working
-from calibrant.cli._tables import comparison_table, print_table
+from calibrant.cli._tables import show
 
 DEMO_METHODS = {"Uncalibrated": "base", "TS": "ts", "ETS": "ets", "PTS": "pts"}
 DEMO_METRICS = ("accuracy", "ece", "brier", "nll")
@@ -33,21 +33,21 @@ def demo(
             data.val_labels,
             data.test_logits,
             data.test_labels,
-            methods=DEMO_METHODS.values(),
+            methods=DEMO_METHODS,
             metrics=DEMO_METRICS,
             progress=progress,
         )
     if as_json:
         sizes = {"n_val": results.n_val, "n_test": results.n_test}
         methods = {
-            name: {**result.values, "fit_ms": 1000.0 * result.fit_seconds}
-            for name, result in zip(DEMO_METHODS, results, strict=True)
+            result.method: {**result.values, "fit_ms": 1000.0 * result.fit_seconds}
+            for result in results
         }
         print_json({"dataset": dataset, **sizes, "n_bins": results.n_bins, "methods": methods})
         return
-    title = f"{dataset}: fitted on {results.n_val:,}, judged on {results.n_test:,} rows"
-    print_table(comparison_table(title, results, list(DEMO_METHODS)))
+    show(results, dataset)
     say(
+        "",
         "Next: save your own validation logits and labels as the arrays `logits` and",
         "`labels` of val.npz, then run: calibrant fit val.npz -o pts.safetensors",
     )

@@ -142,6 +142,7 @@ _FLAGS = {
     "input": "--input",
     "labels_key": "--labels-key",
     "labels_path": "--labels",
+    "level": "--level",
     "logits_output": "--logits-output",
     "max_size": "--max-size",
     "n_bins": "--n-bins",
@@ -150,6 +151,7 @@ _FLAGS = {
     "random_state": "--random-state",
     "sample_weight": "weights",
     "scores_key": "--scores-key",
+    "segments_key": "--segment-key",
     "weights_key": "--weights-key",
 }
 # A name that touches one of these is part of a path, or a quotation.
@@ -185,13 +187,12 @@ def in_flags(message: str, command: Any) -> str:
 
 def _flag(name: str, flags: set[str], of_a_method: bool) -> str:
     """How a command, which has these flags, is told an argument."""
+    if name == "labels_path" and "--test-labels" in flags:
+        return "--labels or --test-labels"
     if _FLAGS.get(name) in flags:
         return _FLAGS[name]
     if of_a_method:
         return f"--param {name}" if "--param" in flags else f"calibrant fit --param {name}"
-    of_two_files = [flag for flag in ("--val-labels", "--test-labels") if flag in flags]
-    if name == "labels_path" and of_two_files:
-        return " or ".join(of_two_files)
     return _FLAGS[name]
 
 

@@ -13,12 +13,15 @@ from calibrant.cli._inputs import about, read_for
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
+    DrawSeed,
     IgnoreIndex,
     Input,
     LabelsFile,
     LabelsKey,
+    Level,
     MaxSize,
     NBins,
+    NResamples,
     ScoresKey,
     WeightsKey,
     given,
@@ -26,7 +29,7 @@ from calibrant.cli._options import (
 )
 from calibrant.cli._progress import working
 from calibrant.cli._streaming import measure
-from calibrant.cli._tables import metric_table, print_table
+from calibrant.cli._tables import metric_table, show
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -55,13 +58,9 @@ def evaluate(
         ),
     ] = None,
     n_bins: NBins = None,
-    n_resamples: Annotated[
-        int | None,
-        typer.Option(min=0, help="Draws for intervals and null values; 0 leaves them out."),
-    ] = None,
-    random_state: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the draws; left out: 0.")
-    ] = None,
+    n_resamples: NResamples = None,
+    level: Level = None,
+    random_state: DrawSeed = None,
     kind: Input = None,
     labels: LabelsFile = None,
     scores_key: ScoresKey = None,
@@ -81,6 +80,8 @@ def evaluate(
 
     if n_resamples is not None and len(scores) > 1:
         raise ValueError("--n-resamples goes with one file of scores: a stream is not drawn anew")
+    if level is not None and len(scores) > 1:
+        raise ValueError("--level goes with one file of scores: a stream has no intervals")
     if labels is not None and len(scores) > 1:
         raise ValueError("--labels goes with one file of scores; several must hold their labels")
     names = _names(metrics, weighted=weights_key is not None, in_parts=len(scores) > 1)
@@ -100,7 +101,9 @@ def evaluate(
         return
     data = read_for(method, scores[0], **reading)
     rows = {"sample_weight": data.weights, "ignore_index": ignore_index, **bins}
-    draws = given(n_resamples=n_resamples, random_state=random_state, metrics=listed(metrics))
+    draws = given(
+        n_resamples=n_resamples, level=level, random_state=random_state, metrics=listed(metrics)
+    )
     with about(scores[0]), working("evaluating"):
         evaluations = _evaluate(data, method, names, rows, draws)
     _print_evaluations(scores[0], data.input, evaluations, names, as_json)
@@ -145,6 +148,8 @@ def _print_evaluations(
     file: Path, kind: str, evaluations: Mapping[str, Evaluation], names: list[str], as_json: bool
 ) -> None:
     """A table of the scores and the calibrated probabilities, then the last of them in full."""
+    from calibrant._tables import counted
+
     judged, (subject, full) = _values(evaluations, names), list(evaluations.items())[-1]
     n_bins = len(full.bins.weight)
     if as_json:
@@ -152,9 +157,9 @@ def _print_evaluations(
         print_json({**document, "evaluation": full.to_dict()})
         return
     if len(evaluations) > 1:
-        print_table(metric_table(f"{file.name}: {full.n_rows:,} rows", judged, n_bins))
-    first, *rest = str(full).splitlines()
-    say(f"{file.name if subject == 'scores' else subject}: {first}", *rest)
+        show(metric_table(counted(full.n_rows, "row"), judged), file.name)
+        say("")
+    show(full, file.name if subject == "scores" else subject)
 
 
 # --- many files -------------------------------------------------------------------------------
@@ -164,12 +169,15 @@ def _print_reports(
     n_files: int, reports: Mapping[str, MetricReport], names: list[str], as_json: bool
 ) -> None:
     """A table of the scores and, where there is a calibrator, of its probabilities."""
+    from calibrant._tables import counted
+
     judged, scores = _values(reports, names), reports["scores"]
     n_bins = len(scores.bins.weight)
     if as_json:
         print_json({"n_rows": scores.n_rows, "files": n_files, "n_bins": n_bins, **judged})
     else:
-        print_table(metric_table(f"{n_files} files: {scores.n_rows:,} rows", judged, n_bins))
+        size = f"{counted(scores.n_rows, 'row')}, {counted(n_bins, 'bin')}"
+        show(metric_table(size, judged), f"{n_files} files")
 
 
 def _values(reports: Mapping[str, MetricReport], names: list[str]) -> dict[str, dict[str, float]]:

@@ -42,6 +42,14 @@ IgnoreIndex = Annotated[
     int | None, typer.Option(metavar="INT", help="Rows with this label are left out.")
 ]
 NBins = Annotated[int | None, typer.Option(min=1, help="Bins of the metrics; left out: 15.")]
+NResamples = Annotated[
+    int | None,
+    typer.Option(min=0, help="Draws for intervals and null values; 0 leaves them out."),
+]
+Level = Annotated[
+    float | None, typer.Option(help="Level of the intervals and tests; left out: 0.95.")
+]
+DrawSeed = Annotated[int | None, typer.Option(min=0, help="Seed of the draws; left out: 0.")]
 MaxSize = Annotated[
     str | None,
     typer.Option(

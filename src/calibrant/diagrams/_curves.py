@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from calibrant._binning import BinStats, Scheme, make_edges
+from calibrant._threads import one_blas_thread
 from calibrant._types import Floats
 from calibrant.metrics._isotonic_column import IsotonicColumn
 from calibrant.metrics._notions import Outcomes
@@ -62,7 +63,8 @@ def curve_of(part: Outcomes, kind: Kind, n_bins: int, ranges: Ranges) -> Curve:
     if kind == "isotonic":
         return _isotonic(part, ranges)
     if kind == "smooth":
-        return _smooth(part, ranges)
+        with one_blas_thread():  # its products are small: threads would wait for one another
+            return _smooth(part, ranges)
     return _binned(part, kind, n_bins, ranges)
 
 
@@ -136,8 +138,7 @@ def _increasing_interval(share: Floats, rows: Floats, level: float) -> tuple[Flo
 
 def _smooth(part: Outcomes, ranges: Ranges) -> Curve:
     """A local line through the residuals of neighbouring rows, plus the chance itself."""
-    edges = make_edges(part.score, _CELLS, "equal-mass", part.weight)
-    rows = BinnedRows.of(part.score, part.hit, part.weight, edges)
+    rows = BinnedRows.of(part.score, part.hit, part.weight, _cells(part))
     stats = rows.stats()
     lines = _LocalLines.of(stats)
 
@@ -159,6 +160,13 @@ def _smooth(part: Outcomes, ranges: Ranges) -> Curve:
     error = float(stats.share @ np.abs(curve - stats.confidence))
     low, high, band_low, band_high = np.clip([*interval, *band], 0.0, 1.0)
     return Curve(stats.confidence, curve, stats.weight, low, high, band_low, band_high, None, error)
+
+
+def _cells(part: Outcomes) -> Floats:
+    """Edges of cells of equally many rows, none of which is empty."""
+    edges = make_edges(part.score, _CELLS, "equal-mass", part.weight)
+    filled = BinStats.from_confidence(part.score, part.hit, sample_weight=part.weight, edges=edges)
+    return np.r_[0.0, edges[1:][filled.weight > 0.0]]
 
 
 class _LocalLines(NamedTuple):

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._binning import Scheme, calibration_error, check_scheme, make_edges
+from calibrant._documents import PlainDocument
 from calibrant._random import generator
 from calibrant._types import Floats, InputKind, RandomState, RowRule
 from calibrant.metrics._intervals import check_level, check_resamples
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._notions import outcomes_of
-from calibrant.metrics._report import PlainDocument
 from calibrant.metrics._resampling import BinnedRows, values_of
 
 USUAL_BINS = (2, 5, 10, 15, 20, 25, 30, 40, 50, 75, 100)

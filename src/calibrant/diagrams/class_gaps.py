@@ -10,11 +10,11 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from calibrant._binning import BinStats, bin_index, check_count, equal_width_edges
+from calibrant._documents import PlainDocument
+from calibrant._tables import counted
 from calibrant._types import Floats, InputKind, RowRule
 from calibrant.metrics._class_bins import class_stats
 from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._report import PlainDocument
-from calibrant.metrics._tables import counted
 
 GapNotion = Literal["top-label", "classwise"]
 
@@ -53,10 +53,14 @@ class ClassGaps(PlainDocument):
 
     @property
     def z(self) -> Floats:
-        """The gaps in standard errors of a calibrated model; NaN where no row falls."""
-        chance, rows = self.bins.confidence, self.bins.effective_rows
+        """The gaps in standard errors of a calibrated model; NaN where no row falls.
+
+        A miss of what was certain is infinitely many of them, and no gap is always 0.
+        """
+        chance, rows = np.clip(self.bins.confidence, 0.0, 1.0), self.bins.effective_rows
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.gap / np.sqrt(chance * (1.0 - chance) / rows))
+            z = self.gap / np.sqrt(chance * (1.0 - chance) / rows)
+        return np.where(self.gap == 0.0, 0.0, z)
 
 
 def class_gaps(

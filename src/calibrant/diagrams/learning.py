@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from calibrant._arrays import to_numpy
+from calibrant._binning import check_count
+from calibrant._documents import PlainDocument
 from calibrant._errors import noted
 from calibrant._progress import reporter
 from calibrant._types import Floats, InputKind, Progress
@@ -18,7 +20,6 @@ from calibrant.calibrators import Calibrator, calibrator
 from calibrant.metrics._labelled import Labelled, accepted, labelled
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.metrics._registry import METRICS, metrics_named
-from calibrant.metrics._report import PlainDocument
 
 FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 
@@ -147,13 +148,16 @@ def learning_curves(
     ([100, 400], (2, 2))
     """
     names, shares = list(methods), sorted(set(fractions))
+    if not names:
+        raise ValueError("methods must name at least one method, got none")
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError(f"fractions must lie in (0, 1], got {shares}")
+    check_count(n_seeds, "n_seeds")
     fits = {name: calibrator(name, input=input) for name in names}
     rows, labels, _ = accepted(val_scores, val_labels, None, input, None)
     rows, labels = to_numpy(rows), np.asarray(labels)
     judge = _Judge.of(test_scores, test_labels, metric, n_bins, input)
-    sizes = [max(1, round(share * len(rows))) for share in shares]
+    sizes = list(dict.fromkeys(max(1, round(share * len(rows))) for share in shares))
     orders = [np.random.default_rng(seed).permutation(len(rows)) for seed in range(n_seeds)]
     values = {name: np.empty((n_seeds, len(sizes))) for name in names}
     with reporter("fitting", progress) as report:
@@ -228,6 +232,7 @@ def capacity_curves(
     >>> {name: at.tolist() for name, at in curves.at.items()}
     {'ts': [1], 'ets': [4]}
     """
+    check_count(n_seeds, "n_seeds")
     rows, labels, _ = accepted(val_scores, val_labels, None, input, None)
     judge = _Judge.of(test_scores, test_labels, metric, n_bins, input)
     if families is None:

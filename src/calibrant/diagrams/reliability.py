@@ -11,7 +11,9 @@ import numpy as np
 
 from calibrant._arrays import as_numpy
 from calibrant._binning import BinStats, check_count
+from calibrant._documents import PlainDocument
 from calibrant._random import generator
+from calibrant._tables import counted
 from calibrant._types import Floats, InputKind, RandomState, RowRule
 from calibrant._weights import weighted_mean
 from calibrant.diagrams._curves import Curve, Ranges, curve_of
@@ -20,8 +22,6 @@ from calibrant.metrics._intervals import check_level, check_resamples
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import Outcomes, class_outcomes, outcomes_of
 from calibrant.metrics._readings import DEFAULT_BINS
-from calibrant.metrics._report import PlainDocument
-from calibrant.metrics._tables import counted
 
 DEFAULT_RESAMPLES = 500
 
@@ -267,6 +267,7 @@ def reliability_by_segment(
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
 ) -> dict[Any, Reliability]:
     """Compute a reliability diagram of the confidence for every segment of the rows.
 
@@ -294,6 +295,8 @@ def reliability_by_segment(
         Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
     input : {"probs", "logits"}, default "probs"
         What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
 
     Returns
     -------
@@ -312,8 +315,10 @@ def reliability_by_segment(
     {'a': 0.5, 'b': 1.0}
     """
     ranges = _checked(kind, n_bins, level, n_resamples, random_state)
-    data = labelled(probs, labels, sample_weight, row_sums, input)
-    names = _valid_segments(segments, data.n_rows)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    names = _valid_segments(segments, len(probs))
+    if data.n_rows < len(names):
+        names = names[np.ravel(as_numpy(labels)) != ignore_index]
     (top,) = outcomes_of(data, "confidence")
     counts = data.weight > 0.0
     return {

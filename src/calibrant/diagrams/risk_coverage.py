@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._documents import PlainDocument
+from calibrant._tables import counted
 from calibrant._types import Floats, InputKind, RowRule
 from calibrant.metrics._labelled import labelled
-from calibrant.metrics._report import PlainDocument
-from calibrant.metrics._tables import counted
 
 _MOST_POINTS = 500
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from calibrant._arrays import as_scores, to_numpy
+from calibrant._documents import PlainDocument
+from calibrant._tables import counted
 from calibrant._types import Floats
-from calibrant.calibrators import Calibrator
-from calibrant.metrics._report import PlainDocument
-from calibrant.metrics._tables import counted
+from calibrant.calibrators import Calibrator, TemperatureScaling
 
 FOLLOWED = ("confidence", "margin", "entropy")
 
@@ -113,9 +113,8 @@ def _said(scores: Floats) -> tuple[Floats, Floats, Floats]:
 def _one_temperature(reference: Calibrator | float | None) -> float | None:
     if reference is None or isinstance(reference, int | float):
         return None if reference is None else float(reference)
-    one: float | None = getattr(reference, "temperature_", None)
-    if one is None:
+    if not isinstance(reference, TemperatureScaling):
         raise ValueError(
             "reference must be a fitted TS or a number, got " + type(reference).__name__
         )
-    return float(one)
+    return float(reference.temperature_)

@@ -142,7 +142,7 @@ class AbsoluteLink(Link):
 
     Notes
     -----
-    T = |output|, clipped to smallest .. largest.
+    ``T = |output|``, clipped to smallest .. largest.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -12,10 +12,13 @@ from scipy.special import ndtri
 from calibrant._types import Floats
 from calibrant._weights import copy_squares, effective_rows, weighted_mean
 
+DEFAULT_LEVEL = 0.95
+DEFAULT_RESAMPLES = 200
+
 Method = Literal["auto", "basic", "percentile"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimate:
     """A value, how sure it is, and for errors what a calibrated model would show.
 
@@ -44,6 +47,11 @@ class Estimate:
     p_value: float | None = None
     std_error: float | None = None
     max_error: float | None = None
+
+    def __repr__(self) -> str:
+        known = ((part.name, getattr(self, part.name)) for part in fields(self))
+        told = (f"{name}={value:.6g}" for name, value in known if value is not None)
+        return f"Estimate({', '.join(told)})"
 
 
 def check_level(level: float) -> None:

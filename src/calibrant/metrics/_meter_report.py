@@ -9,13 +9,14 @@ from functools import cache
 import numpy as np
 
 from calibrant._binning import BinStats
+from calibrant._tables import Table
 from calibrant.metrics._intervals import Estimate
 from calibrant.metrics._meter_state import MeterState
 from calibrant.metrics._metric import Merging, Metric
 from calibrant.metrics._readings import Reads
 from calibrant.metrics._registry import METRICS
 from calibrant.metrics._report import MetricReport, missing
-from calibrant.metrics._tables import Table, estimate_rows, part_cell, value_cell
+from calibrant.metrics._tables import estimate_rows, part_cell, value_cell
 from calibrant.metrics.binned import merged_equal_mass
 from calibrant.metrics.decomposition import BrierDecomposition, binned_saving, decomposed
 
@@ -28,7 +29,7 @@ _COLUMNS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MeterReport(MetricReport):
     """Metrics of all rows that a meter has seen, as fractions; ``print`` shows a table.
 
@@ -65,15 +66,10 @@ class MeterReport(MetricReport):
                 return float(value)
         raise missing(self, name, metrics)
 
-    def __str__(self) -> str:
-        return f"{self._headline()}\n\n{self._table().text()}"
-
-    def _repr_html_(self) -> str:
-        return self._table().html()
-
-    def _table(self) -> Table:
+    def _tables(self) -> list[Table]:
         rows = estimate_rows(self.metrics, list(_COLUMNS.values()))
-        return Table(["", *_COLUMNS], list(rows.values())).filled()
+        table = Table(["", *_COLUMNS], list(rows.values()), title=self._headline())
+        return [table.filled()]
 
 
 def report(state: MeterState) -> MeterReport:

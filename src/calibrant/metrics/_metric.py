@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,8 @@ from calibrant.metrics._notions import Notion
 from calibrant.metrics._readings import DEFAULT_BINS, Reads, RowsInBins, read_by, row_scores
 from calibrant.metrics._resampling import Statistic
 
-Unit = Literal["percent", "plain"]
+Unit = Literal["percent", "nats", "plain"]
+_SIGNS = {"percent": "(%)", "nats": "(nats)", "plain": ""}
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ class Metric:
         a share, and have the interval of one.
     higher_is_better : bool, default False
         The direction.
-    unit : {"percent", "plain"}, default "percent"
-        How tables print it: times 100 with 2 digits, or as it is with 4.
+    unit : {"percent", "nats", "plain"}, default "percent"
+        How tables print it: times 100 with 2 digits, or as it is with 4; the unit is in the label.
     merging : Merging, optional
         How a ``CalibrationMeter`` gives it; None where it cannot.
     resampled : bool, default True
@@ -92,8 +93,8 @@ class Metric:
     Examples
     --------
     >>> from calibrant.metrics import METRICS
-    >>> METRICS["ece"].heading, METRICS["ece"].format(0.0123)
-    ('ECE', '1.23')
+    >>> METRICS["ece"].label, METRICS["ece"].format(0.0123)
+    ('ECE (%)', '1.23')
     """
 
     name: str
@@ -110,6 +111,16 @@ class Metric:
     interval_statistic: Statistic | None = None
     notion: Notion = "confidence"
     by_default: bool = True
+
+    @property
+    def label(self) -> str:
+        """What a row of a table is called, with the unit in which it is printed."""
+        return f"{self.heading} {_SIGNS[self.unit]}".rstrip()
+
+    @property
+    def column_head(self) -> str:
+        """The same as the head of a column: the unit stands below."""
+        return f"{self.heading}\n{_SIGNS[self.unit]}"
 
     @property
     def has_interval(self) -> bool:
@@ -248,23 +259,4 @@ class Metric:
         str
             Times 100 with 2 digits, or as it is with 4.
         """
-        return f"{value:.4f}" if self.unit == "plain" else f"{100.0 * value:.2f}"
-
-    def best(self, values: Sequence[float]) -> list[bool]:
-        """Tell which values are the best, as far as a table shows.
-
-        Parameters
-        ----------
-        values : sequence of float
-            The values to compare.
-
-        Returns
-        -------
-        list of bool
-            True for the best; all False where all of them read the same.
-        """
-        shown = [self.format(value) for value in values]
-        if len(set(shown)) < 2:
-            return [False] * len(shown)
-        best = self.format(max(values) if self.higher_is_better else min(values))
-        return [text == best for text in shown]
+        return f"{100.0 * value:.2f}" if self.unit == "percent" else f"{value:.4f}"

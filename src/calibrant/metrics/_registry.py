@@ -61,7 +61,7 @@ METRICS: dict[str, Metric] = {
             title="negative log-likelihood",
             reads="rows",
             statistic=nll_rows,
-            unit="plain",
+            unit="nats",
         ),
         Metric(
             "brier",

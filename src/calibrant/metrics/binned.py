@@ -122,8 +122,8 @@ def ece(
     Notes
     -----
     With W_m the weight of bin m and W their sum, norm 1 is
-    sum_m (W_m / W) |accuracy_m - confidence_m|. The error is biased upwards: on few rows or many
-    bins a calibrated model shows more than 0, too (``calibration_test`` says how much).
+    ``sum_m (W_m / W) |accuracy_m - confidence_m|``. The error is biased upwards: on few rows or
+    many bins a calibrated model shows more than 0, too (``calibration_test`` says how much).
 
     References
     ----------
@@ -303,7 +303,7 @@ def mce(
 
     Notes
     -----
-    It is max_m |accuracy_m - confidence_m|, and mostly the noise of the emptiest bin. As the
+    It is ``max_m |accuracy_m - confidence_m|``, and mostly the noise of the emptiest bin. As the
     statistic of a test it has next to no power: ``omnibus_test`` has it.
 
     References

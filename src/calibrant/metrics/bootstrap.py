@@ -8,25 +8,29 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from calibrant._random import generator
 from calibrant._types import Floats, InputKind, RandomState, RowRule
 from calibrant._weights import row_counts
+from calibrant.metrics._differences import (
+    Side,
+    correlation_of,
+    gap_of_errors,
+    gap_of_means,
+    paired_draws,
+)
 from calibrant.metrics._intervals import (
     Method,
     check_level,
     check_resamples,
     interval,
 )
-from calibrant.metrics._inversion import Family, inverted_interval, without_noise
+from calibrant.metrics._inversion import inverted_interval
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._readings import DEFAULT_BINS, bins_of, error_sample, sample_of
 from calibrant.metrics._registry import METRICS, drawn_metric
 from calibrant.metrics._resampling import Drawing, draw_repetitions
-
-STEPS = 20  # halvings of a p-value
 
 
 @dataclass(frozen=True)
@@ -304,98 +308,20 @@ def compare_paired(
     chosen = drawn_metric(metric, weighted=pair[0].weighted)
     rng = generator(random_state)
     values = [chosen.value(data, n_bins) for data in pair]
-    drawn = _paired_draws(chosen, pair, n_bins, n_resamples, deepcopy(rng))
+    drawn = [paired_draws([chosen], data, n_bins, n_resamples, rng)[:, 0] for data in pair]
     if chosen.is_error:
         _require_interval(chosen)
-        sides = [_Side.of(chosen, data, n_bins, n_resamples, rng) for data in pair]
-        found = _difference_of_errors(sides[0], sides[1], _correlation(*drawn), level)
+        sides = [_side(chosen, data, n_bins, n_resamples, rng) for data in pair]
+        found = gap_of_errors(sides[0], sides[1], correlation_of(*drawn), level)
     else:
-        found = _difference_of_means(
-            values[0] - values[1], float((drawn[0] - drawn[1]).std()), level
-        )
-    difference, low, high, p_value = found
-    return PairedComparison(
-        metric, values[0], values[1], difference, low, high, p_value, level, n_resamples
-    )
+        found = gap_of_means(values[0] - values[1], float((drawn[0] - drawn[1]).std()), level)
+    return PairedComparison(metric, values[0], values[1], *found, level, n_resamples)
 
 
-Difference = tuple[float, float, float, float]  # the difference, its interval's ends, its p-value
-
-
-def _difference_of_means(difference: float, error: float, level: float) -> Difference:
-    """By the normal distribution."""
-    reach = error * float(ndtri((1.0 + level) / 2.0))
-    p_value = (
-        2.0 * float(ndtr(-abs(difference) / error)) if error > 0.0 else float(difference == 0.0)
-    )
-    return difference, difference - reach, difference + reach, p_value
-
-
-@dataclass(frozen=True)
-class _Side:
-    """A calibration error and the true errors that may show it."""
-
-    shown: float
-    tried: list[Family]
-
-    @classmethod
-    def of(
-        cls, metric: Metric, data: Labelled, n_bins: int, n_draws: int, rng: np.random.Generator
-    ) -> _Side:
-        drawing = Drawing([metric.inverted], n_draws, deepcopy(rng))
-        tried = error_sample(metric.reads, data, n_bins).families(drawing)
-        return cls(float(np.mean(metric.inverted(bins_of(metric.reads, data, n_bins)))), tried)
-
-    @property
-    def true(self) -> float:
-        return without_noise(self.shown, self.tried, 0)
-
-    def reaches(self, level: float) -> tuple[float, float]:
-        """How far the interval reaches below and above."""
-        low, high = inverted_interval(self.shown, self.tried, 0, level)
-        return max(self.true - low, 0.0), max(high - self.true, 0.0)
-
-
-def _difference_of_errors(
-    first: _Side, second: _Side, correlation: float, level: float
-) -> Difference:
-    """From the intervals of both ("MOVER"); the p-value is 1 - the level that just leaves 0 out."""
-    difference = first.true - second.true
-
-    def ends(at: float) -> tuple[float, float]:
-        (below, above), (other_below, other_above) = first.reaches(at), second.reaches(at)
-        down = below**2 + other_above**2 - 2.0 * correlation * below * other_above
-        up = above**2 + other_below**2 - 2.0 * correlation * above * other_below
-        return difference - np.sqrt(max(down, 0.0)), difference + np.sqrt(max(up, 0.0))
-
-    inside, outside = (
-        0.0,
-        1.0,
-    )  # p-values: 0 lies in the interval of level 1 - p below the sought one
-    for _ in range(STEPS):
-        middle = 0.5 * (inside + outside)
-        low, high = ends(1.0 - middle)
-        inside, outside = (middle, outside) if low <= 0.0 <= high else (inside, middle)
-    low, high = ends(level)
-    return difference, float(low), float(high), outside
-
-
-def _correlation(first: Floats, second: Floats) -> float:
-    """That of both errors on the same draws of rows."""
-    spread = float(first.std() * second.std())
-    if spread == 0.0:
-        return 0.0
-    return float(
-        np.clip(np.mean((first - first.mean()) * (second - second.mean())) / spread, -1.0, 1.0)
-    )
-
-
-def _paired_draws(
-    metric: Metric, pair: list[Labelled], n_bins: int, n_resamples: int, rng: np.random.Generator
-) -> list[Floats]:
-    """Both values on the same draws of rows."""
-    drawn = []
-    for data in pair:
-        drawing = Drawing([metric.statistic], n_resamples, deepcopy(rng), group=False)
-        drawn.append(sample_of(metric.reads, data, n_bins).bootstrap(drawing)[:, 0])
-    return drawn
+def _side(
+    metric: Metric, data: Labelled, n_bins: int, n_draws: int, rng: np.random.Generator
+) -> Side:
+    """The true errors that may show the observed one, by the same draws for both sides."""
+    drawing = Drawing([metric.inverted], n_draws, deepcopy(rng))
+    tried = error_sample(metric.reads, data, n_bins).families(drawing)
+    return Side(float(np.mean(metric.inverted(bins_of(metric.reads, data, n_bins)))), tried, 0)

@@ -88,10 +88,10 @@ def ks_test(
     Notes
     -----
     With rows sorted by their score p, and k = 1 where the event came, the statistic is the largest
-    |sum_{i <= m} w_i (k_i - p_i)| over the root of sum_i w_i^2 p_i (1 - p_i), where a whole weight
-    w counts as w rows of weight 1; rows of equal score are added at once, so that their order does
-    not matter. The p-value is that of the largest
-    absolute value of a Brownian motion on [0, 1]. With "classwise" the test is that of the class
+    ``|sum_{i <= m} w_i (k_i - p_i)|`` over the root of sum_i w_i^2 p_i (1 - p_i), where a whole
+    weight w counts as w rows of weight 1; rows of equal score are added at once, so that their
+    order does not matter. The p-value is that of the largest absolute value of a Brownian motion on
+    [0, 1]. With "classwise" the test is that of the class
     with the smallest p-value, times the number of classes (Bonferroni).
 
     References

@@ -60,7 +60,7 @@ def kde_ece(
 
     Notes
     -----
-    It is integral |x - acc(x)|^order f(x) dx / integral f(x) dx, where f is the kernel density of
+    It is ``integral |x - acc(x)|^order f(x) dx / integral f(x) dx``, f being the kernel density of
     the confidences and acc(x) the kernel estimate of the accuracy. The confidence is the largest
     probability divided by its row's sum; with two classes that of class 1, against "is it class 1".
     The bandwidth is (2 N)^(-1/5) times the standard deviation of the confidences of the correct

@@ -91,8 +91,8 @@ def skce_test(
     labels : array of shape (n_rows,)
         The true classes as integers from 0, or one-hot rows.
     kernel : {"exponential", "total-variation", "gaussian"}, default "exponential"
-        exp(-|q - q'| / nu) of the Euclidean or total-variation distance, or
-        exp(-|q - q'|^2 / (2 nu^2)).
+        ``exp(-|q - q'| / nu)`` of the Euclidean or total-variation distance, or
+        ``exp(-|q - q'|^2 / (2 nu^2))``.
     bandwidth : float, optional
         The bandwidth nu of the kernel; the median distance of rows by default.
     n_resamples : int, default 499

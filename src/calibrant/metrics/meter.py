@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from calibrant._arrays import as_labels, as_weights, as_working_float, row_tiles
 from calibrant._binning import equal_width_edges
 from calibrant._mistakes import warn_if_probabilities
+from calibrant._tables import counted
 from calibrant._types import Array, Floats, InputKind, RowRule
 from calibrant.metrics import _meter_files as files
 from calibrant.metrics._labelled import (
@@ -72,6 +73,15 @@ class CalibrationMeter:
         self.row_sums: RowRule = row_sums
         self.classwise = bool(classwise)
         self._state: MeterState | None = None
+
+    def __repr__(self) -> str:
+        rows = 0 if self._state is None else int(self._state.count("rows"))
+        bins = counted(self.n_bins, "bin")
+        return f"CalibrationMeter({counted(rows, 'row')}, {bins}, {self.input})"
+
+    def _repr_html_(self) -> str | None:
+        """The table of ``compute``; None, for the plain text, before the first row."""
+        return None if self._state is None else self.compute()._repr_html_()
 
     # --- rows in, numbers out ---
 

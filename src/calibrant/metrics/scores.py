@@ -101,6 +101,10 @@ def nll(
     Nothing is clipped. Of logits the log-probabilities themselves are taken, which are exact where
     a probability underflows.
 
+    References
+    ----------
+    Good, "Rational Decisions", Journal of the Royal Statistical Society B 14, 1952.
+
     Examples
     --------
     >>> round(nll([[0.5, 0.5], [0.25, 0.75]], [0, 1]), 4)

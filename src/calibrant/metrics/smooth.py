@@ -66,8 +66,8 @@ def smooth_ece(
 
     Notes
     -----
-    It is the integral over t in [0, 1] of |sum_i w_i K_s(t, c_i) (c_i - k_i)| / W, with confidences
-    c_i, hits k_i and a Gaussian K_s of width s that is reflected at 0 and 1.
+    It is the integral over t in [0, 1] of ``|sum_i w_i K_s(t, c_i) (c_i - k_i)| / W``, with the
+    confidences c_i, the hits k_i and a Gaussian K_s of width s that is reflected at 0 and 1.
 
     References
     ----------

@@ -55,8 +55,8 @@ def skce(
         Pairs within blocks of shuffled rows, in linear time; all pairs, in quadratic time; or all
         pairs and rows with themselves.
     kernel : {"exponential", "total-variation", "gaussian"}, default "exponential"
-        exp(-|q - q'| / nu) of the Euclidean or total-variation distance, or
-        exp(-|q - q'|^2 / (2 nu^2)).
+        ``exp(-|q - q'| / nu)`` of the Euclidean or total-variation distance, or
+        ``exp(-|q - q'|^2 / (2 nu^2))``.
     bandwidth : float, optional
         The bandwidth nu of the kernel; the median distance of rows by default.
     block_size : int, optional

@@ -77,8 +77,8 @@ def choose_labels(source: Source, key: str | None, needed: bool) -> str | None:
     return _only(source, candidates, "labels (label, labels)", "labels_key")
 
 
-def choose_weights(source: Source, key: str | None) -> str | None:
-    """The name of the weights; None without a key: no name is that of weights by itself."""
+def choose_column(source: Source, key: str | None) -> str | None:
+    """The name of weights or segments; None without a key: no name is theirs by itself."""
     refuse_key(source, key)
     return None if key is None else _named(source, key, source.names)
 

@@ -16,9 +16,9 @@ from calibrant._files import FilePath
 from calibrant._foreign_files import Expansion, parsing
 from calibrant._types import InputKind
 from calibrant.scorefiles._choosing import (
+    choose_column,
     choose_labels,
     choose_scores,
-    choose_weights,
     kind_in_name,
     refuse_key,
 )
@@ -44,6 +44,8 @@ class ScoreFile:
         The name of the scores in the file; empty where it has none.
     labels_name : str or None
         The name of the labels; None where there are none.
+    segments : ndarray or None
+        The segment of each row, as it stands in the file; None where no name was given.
     """
 
     scores: NDArray[Any]
@@ -52,6 +54,7 @@ class ScoreFile:
     input: InputKind
     scores_name: str
     labels_name: str | None
+    segments: NDArray[Any] | None = None
 
 
 def read_scores(
@@ -60,6 +63,7 @@ def read_scores(
     scores_key: str | None = None,
     labels_key: str | None = None,
     weights_key: str | None = None,
+    segments_key: str | None = None,
     labels_path: FilePath | None = None,
     input: InputKind | None = None,  # noqa: A002 - the word of the whole public interface
     default_input: InputKind | None = None,
@@ -80,6 +84,8 @@ def read_scores(
         The name of the labels; by default label or labels.
     weights_key : str, optional
         The name of the rows' weights; there are none by default.
+    segments_key : str, optional
+        The name of the rows' segments, such as a camera's number; there are none by default.
     labels_path : path-like, optional
         A file that has the labels, where they are not beside the scores.
     input : {"logits", "probs"}, optional
@@ -125,15 +131,18 @@ def read_scores(
         labels_name = None
         if labels_path is None:
             labels_name = choose_labels(source, labels_key, need_labels)
-        weights_name = choose_weights(source, weights_key)
-        beside = list(dict.fromkeys(n for n in (labels_name, weights_name) if n is not None))
+        weights_name = choose_column(source, weights_key)
+        segments_name = choose_column(source, segments_key)
+        names = (labels_name, weights_name, segments_name)
+        beside = list(dict.fromkeys(name for name in names if name is not None))
         wanted = [source.columns(scores_name), *([name] for name in beside)]
         scores, *rest = source.fetch(wanted)
     columns: dict[str | None, NDArray[Any]] = dict(zip(beside, rest, strict=True))
     labels = columns.get(labels_name)
     if labels_path is not None:
         labels, labels_name = _read_labels(labels_path, labels_key, max_size)
-    return ScoreFile(scores, labels, columns.get(weights_name), found, scores_name, labels_name)
+    weights, segments = columns.get(weights_name), columns.get(segments_name)
+    return ScoreFile(scores, labels, weights, found, scores_name, labels_name, segments)
 
 
 def _kind(

@@ -116,7 +116,7 @@ def test_a_fit_can_be_repeated():
     ("parameters", "message"),
     [
         ({"knots": 0}, "knots must be a whole number of at least 1, got 0"),
-        ({"hidden": 8}, "hidden must be widths of at least 1, got 8"),
+        ({"hidden": 8}, r"widths of layers, each at least 1, such as \(8,\), got 8"),
         ({"class_map": "tensor"}, "class_map must be one of 'auto', 'none', 'vector', 'matrix'"),
     ],
 )

@@ -93,7 +93,7 @@ class StructuredVectorScaling(StructuredCalibrator):
     -----
     u = log((1 - e) softmax(z / T) + e / C), with T of temperature scaling, e = 1 / (n + 1), n rows
     to fit on and C classes (those that are not masked): never below log(e / C), however wrong a
-    single row is. The mean NLL is penalised by C/n |v - 1|^2 and C/n |b|^2, which is the method's
+    single row is. The mean NLL is penalised by ``C/n |v - 1|^2`` and ``C/n |b|^2``, the method's
     definition: there is nothing to choose.
 
     References
@@ -140,7 +140,7 @@ class StructuredMatrixScaling(StructuredCalibrator):
     Notes
     -----
     u is that of ``StructuredVectorScaling``. The mean NLL is penalised by C/n times the squares of
-    the diagonal of W - I, C (C - 1)/n times those of its other entries, and C/n |b|^2.
+    the diagonal of W - I, C (C - 1)/n times those of its other entries, and ``C/n |b|^2``.
 
     References
     ----------

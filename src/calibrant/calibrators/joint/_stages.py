@@ -11,10 +11,13 @@ import numpy as np
 from calibrant._array_ops import NUMPY
 from calibrant._arrays import row_tiles
 from calibrant._fit_info import FitInfo
-from calibrant._losses import ProfileLoss
+from calibrant._losses import LOSSES, ProfileLoss
+from calibrant._rows import log_softmax
 from calibrant._types import Floats, Progress, RandomState
+from calibrant._weights import weighted_mean
 from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._best_temperature import scaled_profile, scaling_start
+from calibrant.calibrators._choosing import WORST
 from calibrant.calibrators._sampling import Sample, sample_of_logits, sampled
 from calibrant.calibrators.increasing._smooth import fit_smooth_map
 from calibrant.calibrators.temperature._adaptive import DEFAULT_LOSS, ProfileRows, fit_anchored
@@ -92,11 +95,12 @@ def fit_ordered(data: LabelledLogits, knots: int, network: NetworkSettings) -> O
     inputs = formula.reading.read(ProfileRows(seen))
     fitted = problem.rows(-np.log(formula.from_inputs(inputs, NUMPY)[:, 0])).value
     left_out = problem.rows(-log_t).value + smooth.optimism
-    info = _told(info, smooth.details, bool(maps))
+    before = loss_of_scores(data, DEFAULT_LOSS)
+    info = _told(info, smooth.details, bool(maps), before)
     return OrderedStages(maps, formula, info, sample, left_out, left_out - fitted)
 
 
-def _told(info: FitInfo, map_details: dict[str, Any], mapped: bool) -> FitInfo:
+def _told(info: FitInfo, map_details: dict[str, Any], mapped: bool, before: float) -> FitInfo:
     """The network's report with the map's beside it."""
     network = "" if info.details["choice"] == "temperature scaling" else "network"
     parts = [part for part in ("increasing map" if mapped else "", network) if part]
@@ -113,10 +117,23 @@ def _told(info: FitInfo, map_details: dict[str, Any], mapped: bool) -> FitInfo:
         "converged" if settled else info.message,
         iterations=info.iterations,
         loss=info.loss,
-        before=info.before,
+        before=before,
         after=info.after,
         details=details,
     )
+
+
+def loss_of_scores(data: LabelledLogits, name: str) -> float:
+    """The mean loss of the scores as they came."""
+    brier_share, nll_share = LOSSES[name]
+    parts = []
+    for tile in row_tiles(data.logits):
+        with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+            logs = log_softmax(data.logits[tile], 1.0, NUMPY)
+        true = logs[np.arange(len(logs)), data.labels[tile]]
+        brier = (np.exp(logs) ** 2).sum(axis=1) - 2.0 * np.exp(true) + 1.0
+        parts.append(brier_share * brier + nll_share * np.minimum(-true, WORST))
+    return weighted_mean(np.concatenate(parts), data.weight)
 
 
 def _mapped_profile(

@@ -12,7 +12,7 @@ from calibrant.calibrators._choosing import folds_of
 from calibrant.calibrators._parameters import check_choice
 from calibrant.calibrators._sampling import sampled
 from calibrant.calibrators.joint._class_map import CLASS_MAPS, ClassMap, fit_class_map
-from calibrant.calibrators.joint._stages import OrderedStages
+from calibrant.calibrators.joint._stages import OrderedStages, loss_of_scores
 from calibrant.calibrators.joint.monotone import DEFAULT_KNOTS, JointCalibrator
 from calibrant.calibrators.temperature._adaptive import DEFAULT_MEMBERS
 from calibrant.formulas import Chain
@@ -111,7 +111,7 @@ class StructuredPTS(JointCalibrator):
 
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         stages = self._ordered(data)
-        return _with_class_map(stages, self._class_map(stages, data))
+        return _with_class_map(stages, self._class_map(stages, data), data)
 
     def _candidates(self, data: LabelledLogits, with_class_map: bool) -> Iterator[Candidate]:
         """``MonotonePTS`` and, on request, this method, with the left-out NLL of the sample's rows.
@@ -124,7 +124,7 @@ class StructuredPTS(JointCalibrator):
         if with_class_map:
             found = self._class_map(stages, data)
             if found.formula is not None:
-                fitted = _with_class_map(stages, found)
+                fitted = _with_class_map(stages, found, data)
                 yield "spts", found.left_out + stages.optimism, lambda: fitted
 
     def _class_map(self, stages: OrderedStages, data: LabelledLogits) -> ClassMap:
@@ -134,7 +134,7 @@ class StructuredPTS(JointCalibrator):
         return fit_class_map(scores, few, self.class_map, folds)
 
 
-def _with_class_map(stages: OrderedStages, found: ClassMap) -> Fitted:
+def _with_class_map(stages: OrderedStages, found: ClassMap, data: LabelledLogits) -> Fitted:
     """All parts as one formula, and their reports as one."""
     details = {**stages.info.details, "class_map": found.details}
     info = replace(stages.info, details=details)
@@ -144,5 +144,10 @@ def _with_class_map(stages: OrderedStages, found: ClassMap) -> Fitted:
     both = info.converged and found.info.converged
     message = found.info.message if info.converged else info.message
     return Chain((*stages.maps, stages.last), found.formula), replace(
-        info, converged=both, message=message, loss="nll", before=None, after=found.info.after
+        info,
+        converged=both,
+        message=message,
+        loss="nll",
+        before=loss_of_scores(data, "nll"),
+        after=found.info.after,
     )

@@ -252,8 +252,8 @@ class ParameterizedTemperatureScaling(NetworkCalibrator):
     Notes
     -----
     T(z) = T0 exp(mean over networks of R tanh(r / R)), r = network(inputs of z), R = 3, T0 being
-    the best single temperature; with the paper's recipe T(z) = |r|. With more than 20,000 rows a
-    sample of them chooses the penalty, and all rows then move the networks.
+    the best single temperature; with the paper's recipe ``T(z) = |r|``. With more than 20,000
+    rows a sample of them chooses the penalty, and all rows then move the networks.
 
     References
     ----------
@@ -330,7 +330,7 @@ class LinearPTS(NetworkCalibrator):
     -----
     log T(z) = log T0 + R tanh(r / R), r linear in the k largest logits, R = 3. The default recipe
     fits the one linear layer to which any number of them collapses. The paper's recipe keeps its
-    layers (91 stored parameters, 11 effective ones): T(z) = |r|.
+    layers (91 stored parameters, 11 effective ones): ``T(z) = |r|``.
 
     References
     ----------

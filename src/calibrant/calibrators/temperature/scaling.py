@@ -30,7 +30,8 @@ class TemperatureScaling(ProfileCalibrator):
         The smallest and the largest temperature allowed; ending at one is a warning.
     prior_rows : float or "auto", default 0
         The weight, in rows, of a prior that keeps T near 1 where few rows, hardly one of them
-        wrong, would take it to its bounds: (log T)^2 / 2 up to a factor e, |log T| - 1/2 beyond.
+        wrong, would take it to its bounds: (log T)^2 / 2 up to a factor e, ``|log T| - 1/2``
+        beyond.
         0 is the published method; "auto" is 10 rows that fade to none at 1,000 rows.
     input : {"logits", "probs"}, default "logits"
         What the scores are; probabilities are taken as log p minus its row mean.

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant._trials import timed_fit
 from calibrant.calibrators import Calibrator, calibrator
-from calibrant.comparison import timed_fit
 from calibrant.metrics import accuracy, brier, calibration_test, ece, kde_ece, nll
 from calibrant.papers.pts.logit_sets import LogitSet
 from calibrant.papers.pts.per_row import packed

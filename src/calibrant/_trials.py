@@ -1,0 +1,310 @@
+"""Methods on trial: fitted on some rows, each gives probabilities to the rows it is judged on.
+
+There are two ways to have such rows: test rows of their own, or one set of rows of which a part is
+left out in turn (cross-validation), so that nobody need choose a method on the test rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from reprlib import repr as shown
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._arrays import as_numpy, to_numpy
+from calibrant._binning import check_count
+from calibrant._errors import noted, warn
+from calibrant._memory import lacks_memory
+from calibrant._types import Array, InputKind, Report
+from calibrant.calibrators import REGISTRY, Calibrator, acronym, calibrator
+from calibrant.calibrators._base import LabelledLogits
+from calibrant.calibrators._choosing import folds_of
+from calibrant.metrics._labelled import Labelled, accepted, labelled
+
+DEFAULT_FOLDS = 5
+
+Method = str | Calibrator
+Methods = Method | Iterable[Method] | Mapping[str, Method]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Scores with their labels, and weights where they have some."""
+
+    scores: Array
+    labels: Any
+    weight: Any = None
+
+    def part(self, index: NDArray[np.intp]) -> Rows:
+        """Some of the rows."""
+        weight = None if self.weight is None else self.weight[index]
+        return Rows(self.scores[index], self.labels[index], weight)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One method, and what it gives the judged rows.
+
+    Parameters
+    ----------
+    method : str
+        What the method is called.
+    probs : array of shape (n_test, n_classes)
+        The probabilities of the judged rows, in their order.
+    calibrator : Calibrator or None
+        The fitted calibrator; None under cross-validation, where there is one for each fold.
+    accuracy_preserving : bool
+        Whether no class can pass the one that the classifier chose.
+    fit_seconds : float
+        How long the fit took; under cross-validation the mean of the folds.
+    notes : tuple of str
+        What the fits warned of, each once.
+    """
+
+    method: str
+    probs: Array
+    calibrator: Calibrator | None
+    accuracy_preserving: bool
+    fit_seconds: float
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Methods, the rows to fit them on and the rows to judge them on, all of it checked.
+
+    Parameters
+    ----------
+    methods : dict of str to Calibrator
+        Unfitted calibrators of this trial alone, by what they are called.
+    fitted : Rows
+        The rows to fit on.
+    judged : Rows
+        The rows to judge on; under cross-validation those to fit on.
+    folds : list of arrays
+        The rows that each fold leaves out; empty where there are test rows.
+
+    Examples
+    --------
+    >>> logits, labels = [[3.0, 0.0], [0.0, 3.0], [2.0, 0.0], [0.0, 1.0]], [0, 1, 1, 0]
+    >>> trial = Trial.of(logits, labels, logits, labels, methods=["base", "ts"])
+    >>> [(one.method, one.probs.shape) for one in trial.outcomes()]
+    [('base', (4, 2)), ('ts', (4, 2))]
+    """
+
+    methods: dict[str, Calibrator]
+    fitted: Rows
+    judged: Rows
+    folds: Sequence[NDArray[np.intp]] = ()
+
+    @classmethod
+    def of(
+        cls,
+        val_scores: Any,
+        val_labels: Any,
+        test_scores: Any = None,
+        test_labels: Any = None,
+        *,
+        methods: Methods | None = None,
+        input: InputKind = "logits",  # noqa: A002 - the word of the whole public interface
+        val_weight: Any = None,
+        test_weight: Any = None,
+        ignore_index: int | None = None,
+        cv: int = DEFAULT_FOLDS,
+    ) -> Trial:
+        """Check everything before the first fit; the arguments are those of ``compare``."""
+        fitted = Rows(*accepted(val_scores, val_labels, val_weight, input, ignore_index))
+        n_rows, n_classes = fitted.scores.shape
+        if test_scores is None:
+            _refuse_test_rows(test_labels, test_weight)
+            rows, folds = _folded(fitted, input, cv)
+            named = _methods_named(methods, input, n_rows, n_classes)
+            return cls(named, rows, rows, folds)
+        if test_labels is None:
+            raise TypeError("test_scores need test_labels; without both, rows are cross-validated")
+        judged = accepted(test_scores, test_labels, test_weight, input, ignore_index, n_classes)
+        if judged[0].shape[1] != n_classes:
+            raise ValueError(
+                "validation and test scores must have the same classes, got "
+                f"{n_classes} and {judged[0].shape[1]}"
+            )
+        return cls(_methods_named(methods, input, n_rows, n_classes), fitted, Rows(*judged))
+
+    @property
+    def n_val(self) -> int:
+        """The rows to fit on; under cross-validation all of them, of which each fit sees most."""
+        return int(self.fitted.scores.shape[0])
+
+    @property
+    def n_test(self) -> int:
+        """The rows to judge on."""
+        return int(self.judged.scores.shape[0])
+
+    def labelled(self, one: Judged) -> Labelled:
+        """The probabilities of a method beside the labels and weights of the judged rows."""
+        return labelled(one.probs, self.judged.labels, self.judged.weight)
+
+    def outcomes(self, report: Report = lambda done, total: None) -> Iterator[Judged]:
+        """Fit one method after the other; only the one at hand is held in memory."""
+        fits, total = 0, len(self.methods) * max(len(self.folds), 1)
+
+        def before_a_fit() -> None:
+            nonlocal fits
+            report(fits, total)
+            fits += 1
+
+        for name, model in self.methods.items():
+            if self.folds:
+                yield self._cross_validated(name, model, before_a_fit)
+                continue
+            before_a_fit()
+            seconds, notes = timed_fit(
+                model, self.fitted.scores, self.fitted.labels, self.fitted.weight
+            )
+            kept = bool(model.accuracy_preserving)
+            yield Judged(name, model.predict_proba(self.judged.scores), model, kept, seconds, notes)
+        report(total, total)
+
+    def _cross_validated(
+        self, name: str, model: Calibrator, before_a_fit: Callable[[], None]
+    ) -> Judged:
+        """The rows of each fold by a fit on the other folds."""
+        parts, times, kept = [], [], True
+        notes: list[str] = []
+        everyone = np.arange(self.n_val)
+        for fold in self.folds:
+            before_a_fit()
+            others = self.fitted.part(np.setdiff1d(everyone, fold))
+            seconds, told = timed_fit(model, others.scores, others.labels, others.weight)
+            parts.append(as_numpy(model.predict_proba(self.judged.scores[fold])))
+            times.append(seconds)
+            notes += told
+            kept = kept and bool(model.accuracy_preserving)
+        probs = np.empty((self.n_test, parts[0].shape[1]), parts[0].dtype)
+        for fold, part in zip(self.folds, parts, strict=True):
+            probs[fold] = part
+        return Judged(name, probs, None, kept, float(np.mean(times)), tuple(dict.fromkeys(notes)))
+
+
+def timed_fit(
+    model: Any, scores: Any, labels: Any, sample_weight: Any = None
+) -> tuple[float, tuple[str, ...]]:
+    """Fit a calibrator, and catch what it warns of; warnings of others pass.
+
+    >>> import calibrant
+    >>> seconds, notes = timed_fit(calibrant.TS(), [[2.0, 0.0], [1.0, 0.0]], [0, 1])
+    >>> seconds > 0.0, len(notes)
+    (True, 0)
+    """
+    with noted() as notes:
+        started = time.perf_counter()
+        model.fit(scores, labels, sample_weight=sample_weight)
+        seconds = time.perf_counter() - started
+    return seconds, tuple(notes)
+
+
+# --- rows left out in turn --------------------------------------------------------------------
+
+
+def _refuse_test_rows(labels: Any, weight: Any) -> None:
+    for name, given in (("test_labels", labels), ("test_weight", weight)):
+        if given is not None:
+            raise TypeError(f"{name} needs test_scores; without them, rows are cross-validated")
+
+
+def _folded(rows: Rows, kind: InputKind, cv: int) -> tuple[Rows, list[NDArray[np.intp]]]:
+    """The rows that count, in main memory, and those that each fold leaves out."""
+    check_count(cv, "cv")
+    if cv < 2:
+        raise ValueError(f"cv must be at least 2, got {cv}")
+    checked = labelled(rows.scores, rows.labels, rows.weight, input=kind)
+    used = checked.weight > 0.0
+    scores = to_numpy(rows.scores)[used]
+    weight = checked.weight[used]
+    counted = Rows(scores, checked.labels[used], weight if checked.weighted else None)
+    folds = folds_of(LabelledLogits(scores, counted.labels, weight), cv)
+    if len(folds) < 2:
+        raise ValueError(f"there must be rows to leave out, got {len(scores)} in all")
+    return counted, folds
+
+
+# --- methods ----------------------------------------------------------------------------------
+
+
+def _methods_named(
+    methods: Methods | None, kind: InputKind, n_rows: int, n_classes: int
+) -> dict[str, Calibrator]:
+    """Unfitted calibrators by what they are called; None is all that take so many classes."""
+    if methods is None:
+        return {name: calibrator(name, input=kind) for name in _fitting(n_rows, n_classes)}
+    named: dict[str, Calibrator] = {}
+    for name, method in _called(methods):
+        model = _unfitted(method, kind)
+        if model.two_classes_only and n_classes != 2:
+            raise ValueError(f"{type(model).__name__} is for two classes, got {n_classes}")
+        if name in named and not isinstance(method, str):
+            raise ValueError(
+                f"two methods are called {name!r}: name them, as in "
+                "methods={'first': TS(), 'second': TS(loss='brier')}"
+            )
+        named.setdefault(name, model)
+    if not named:
+        raise ValueError(f"methods must name at least one of {', '.join(REGISTRY)}, got none")
+    return named
+
+
+def _called(methods: Methods) -> Iterator[tuple[str, Method]]:
+    """Methods with what they are called."""
+    if isinstance(methods, Mapping):
+        yield from ((str(name), method) for name, method in methods.items())
+        return
+    for method in [methods] if isinstance(methods, str | Calibrator) else methods:
+        if isinstance(method, str):
+            yield acronym(method), method  # refuses what is none
+        elif isinstance(method, Calibrator):
+            yield _short_name(method), method
+        else:
+            raise _no_method(method)
+
+
+def _no_method(method: object) -> TypeError:
+    return TypeError(f"methods must be names such as 'ts' or calibrators, got {shown(method)}")
+
+
+def _short_name(model: Calibrator) -> str:
+    """The acronym, and in brackets the parameters that are not the defaults."""
+    keys = {cls: name for name, cls in REGISTRY.items()}
+    name = keys.get(type(model), type(model).__name__)
+    parameters = repr(model).removeprefix(type(model).__name__)
+    return name if parameters == "()" else name + parameters
+
+
+def _unfitted(method: Method, kind: InputKind) -> Calibrator:
+    """A calibrator of our own: somebody else's stays as it is."""
+    if isinstance(method, str):
+        return calibrator(method, input=kind)
+    if not isinstance(method, Calibrator):
+        raise _no_method(method)
+    if method.input != kind:
+        raise ValueError(
+            f"{method!r} takes {method.input}, but the scores are {kind}: "
+            "both have the parameter input"
+        )
+    from sklearn.base import clone  # a second to import: only for those who bring their own
+
+    copy: Calibrator = clone(method)
+    return copy
+
+
+def _fitting(n_rows: int, n_classes: int) -> list[str]:
+    """The methods that take scores of this size; that some would need too much memory is told."""
+    names = [name for name, cls in REGISTRY.items() if n_classes == 2 or not cls.two_classes_only]
+    needs = {name: calibrator(name)._memory_needed(n_rows, n_classes) for name in names}
+    too_large = [name for name, needed in needs.items() if lacks_memory(needed)]
+    if too_large:
+        warn(f"left out, since they need more memory than is available: {', '.join(too_large)}")
+    return [name for name in names if name not in too_large]

@@ -1,0 +1,184 @@
+"""What ``calibrant plot`` can draw: which numbers a picture needs, and who draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from calibrant.calibrators import Calibrator
+
+What = Literal["reliability", "risk-coverage", "temperatures", "gaps", "bins"]
+Kind = Literal["equal-width", "equal-mass", "isotonic", "smooth"]
+Against = Literal["confidence", "margin", "entropy"]
+UNCALIBRATED = "uncalibrated"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Scores with all that was said about them, and the calibrators to draw beside them."""
+
+    scores: Any
+    labels: Any
+    input: Literal["logits", "probs"]
+    weights: Any
+    segments: Any
+    ignore_index: int | None
+    methods: Mapping[str, Calibrator]
+
+    @property
+    def rows(self) -> dict[str, Any]:
+        """The keywords that go with every diagram."""
+        return {"sample_weight": self.weights, "ignore_index": self.ignore_index}
+
+    def every(self) -> dict[str, tuple[Any, Any]]:
+        """Scores and what they are, by name: as they were, and calibrated."""
+        calibrated = {
+            name: (method.predict_proba(self.scores), "probs")
+            for name, method in self.methods.items()
+        }
+        return {UNCALIBRATED: (self.scores, self.input), **calibrated}
+
+    def only(self, what: str) -> tuple[str, tuple[Any, Any]]:
+        """What the one calibrator makes of the scores; without any, the scores."""
+        if len(self.methods) > 1:
+            names = ", ".join(self.methods)
+            raise ValueError(f"{what} is drawn of one calibrator, got {names}")
+        return list(self.every().items())[-1]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What was asked for; combinations without a meaning are refused."""
+
+    what: What
+    kind: Kind | None
+    n_bins: int | None
+    by_class: bool
+    by_segment: bool
+    against: Against | None
+
+    def __post_init__(self) -> None:
+        if self.by_class and self.by_segment:
+            raise ValueError("--by class and --segment-key are two ways to divide: leave one out")
+        if self.in_panels and self.what != "reliability":
+            raise ValueError("--by and --segment-key go with --what reliability")
+        if self.against is not None and self.what != "temperatures":
+            raise ValueError("--against goes with --what temperatures")
+        if self.kind is not None and self.what not in ("reliability", "bins"):
+            raise ValueError("--kind goes with --what reliability or bins")
+        if self.what == "bins" and self.kind in ("isotonic", "smooth"):
+            raise ValueError(f"--what bins takes --kind equal-width or equal-mass, got {self.kind}")
+        if self.n_bins is not None and self.what not in ("reliability", "gaps"):
+            raise ValueError("--n-bins goes with --what reliability or gaps")
+
+    @property
+    def in_panels(self) -> bool:
+        """Whether it is small multiples."""
+        return self.by_class or self.by_segment
+
+    @property
+    def of_one(self) -> bool:
+        """Whether it shows a single set of probabilities."""
+        return self.in_panels or self.what == "gaps"
+
+    # --- numbers ------------------------------------------------------------------------------
+
+    def numbers(self, subject: Subject) -> dict[str, Any]:
+        """The diagrams by name."""
+        from calibrant import diagrams
+
+        if self.what == "temperatures":
+            return self._temperatures(subject)
+        bins: dict[str, Any] = {} if self.n_bins is None else {"n_bins": self.n_bins}
+        if self.in_panels:
+            return self._panels(subject, bins)
+        if self.what == "gaps":
+            name, (scores, kind) = subject.only("--what gaps")
+            gaps = diagrams.class_gaps(scores, subject.labels, input=kind, **bins, **subject.rows)
+            return {name: gaps}
+        kind_of_bins = self.kind or "equal-width"
+        ways: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+            "reliability": (diagrams.reliability, {"kind": kind_of_bins, **bins}),
+            "risk-coverage": (diagrams.risk_coverage, {}),
+            "bins": (diagrams.ece_by_bins, {"scheme": kind_of_bins}),
+        }
+        compute, options = ways[self.what]
+        return {
+            name: compute(scores, subject.labels, input=kind, **options, **subject.rows)
+            for name, (scores, kind) in subject.every().items()
+        }
+
+    def _panels(self, subject: Subject, bins: dict[str, Any]) -> dict[str, Any]:
+        from calibrant import diagrams
+
+        flag = "--by class" if self.by_class else "--segment-key"
+        _, (scores, kind) = subject.only(flag)
+        options = {"kind": self.kind or "equal-width", "input": kind, **bins, **subject.rows}
+        if self.by_class:
+            found = diagrams.reliability_by_class(scores, subject.labels, **options)
+        else:
+            segments = _whole(subject.segments)
+            found = diagrams.reliability_by_segment(scores, subject.labels, segments, **options)
+        return {str(key): diagram for key, diagram in found.items()}
+
+    def _temperatures(self, subject: Subject) -> dict[str, Any]:
+        """Those of the one calibrator that is no TS; TS is what it is compared with."""
+        from calibrant import diagrams
+        from calibrant.calibrators import TemperatureScaling
+
+        scalings = {n: m for n, m in subject.methods.items() if isinstance(m, TemperatureScaling)}
+        others = {name: m for name, m in subject.methods.items() if name not in scalings}
+        drawn = others or scalings
+        if len(drawn) != 1 or len(scalings) > 1:
+            raise ValueError(
+                "--what temperatures takes one --calibrator, such as PTS, and TS to compare with, "
+                f"got {', '.join(subject.methods) or 'none'}"
+            )
+        ((name, method),) = drawn.items()
+        reference = next(iter(scalings.values()), None)
+        return {name: diagrams.temperatures(method, subject.scores, reference=reference)}
+
+    # --- drawing ------------------------------------------------------------------------------
+
+    def size(self, shown: Mapping[str, Any]) -> tuple[float, float]:
+        """The inches of the picture, where none were asked for."""
+        from calibrant.plots import _class_gaps, _drawing, _grid, _reliability
+
+        if self.in_panels:
+            return _grid.size_for(min(len(shown), _grid.MOST))
+        if self.what == "gaps":
+            return _class_gaps.size_for(len(next(iter(shown.values())).gap))
+        return _reliability.SIZE if self.what == "reliability" else _drawing.SIZE
+
+    def draw(self, figure: Figure, shown: Mapping[str, Any]) -> None:
+        """Fill a figure."""
+        from calibrant import plots
+
+        named = {name.replace("$", r"\$"): one for name, one in shown.items()}  # no formulas
+        if self.in_panels:
+            plots.reliability_grid(named, figure=figure)
+            return
+        ax = figure.add_subplot()
+        one = next(iter(named.values()))
+        several = named if len(named) > 1 else one
+        if self.what == "reliability":
+            plots.reliability(several, ax=ax)
+        elif self.what == "risk-coverage":
+            plots.risk_coverage(several, ax=ax)
+        elif self.what == "bins":
+            plots.ece_by_bins(several, ax=ax)
+        elif self.what == "gaps":
+            plots.class_gaps(one, ax=ax)
+        else:
+            plots.temperatures(one, against=self.against, ax=ax)
+
+
+def _whole(segments: Any) -> Any:
+    """Tables hold floats: those without a fraction are whole numbers."""
+    if segments.dtype.kind == "f" and (segments == segments.round()).all():
+        return segments.astype("int64")
+    return segments

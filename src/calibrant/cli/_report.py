@@ -1,0 +1,165 @@
+"""``calibrant report``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calibrant.cli._echo import say
+from calibrant.cli._inputs import about, check_output, check_same_kind
+from calibrant.cli._options import (
+    DrawSeed,
+    IgnoreIndex,
+    Input,
+    LabelsKey,
+    Level,
+    MaxSize,
+    NBins,
+    NResamples,
+    Output,
+    ScoresKey,
+    WeightsKey,
+    given,
+    listed,
+)
+from calibrant.cli._progress import method_bar, working
+
+if TYPE_CHECKING:
+    from calibrant.scorefiles import ScoreFile
+
+EMBEDDED = "fashion-mnist-lenet5"
+
+
+def report(
+    val: Annotated[
+        Path | None,
+        typer.Argument(metavar="[VAL]", help="Scores to fit on; left out: embedded ones."),
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[TEST]",
+            help="Scores to judge on; left out: parts of VAL that are left out in turn.",
+        ),
+    ] = None,
+    output: Output = Path("report.html"),
+    methods: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Acronyms, separated by commas; left out: nine."),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="What stands above the page.")] = None,
+    class_names: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Text with the name of a class on every line."),
+    ] = None,
+    n_bins: NBins = None,
+    n_resamples: NResamples = None,
+    level: Level = None,
+    random_state: DrawSeed = None,
+    kind: Input = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels",
+            "--val-labels",
+            metavar="FILE",
+            help="Labels of VAL in a file of their own.",
+        ),
+    ] = None,
+    test_labels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Labels of TEST in a file of their own.")
+    ] = None,
+    scores_key: ScoresKey = None,
+    labels_key: LabelsKey = None,
+    weights_key: WeightsKey = None,
+    ignore_index: IgnoreIndex = None,
+    max_size: MaxSize = None,
+) -> None:
+    """Write one self-contained HTML page about a model and its calibrators."""
+    from calibrant._memory import parse_size
+    from calibrant.report import make_report
+    from calibrant.report._report import SUFFIXES, Provenance, need_extra
+
+    check_output(output, SUFFIXES, val, test, labels, test_labels, class_names)
+    need_extra()  # before the work
+    if test is None and test_labels is not None:
+        raise ValueError("--test-labels needs TEST; the labels of one file are --labels")
+    reading: dict[str, Any] = {
+        "input": kind,
+        "scores_key": scores_key,
+        "labels_key": labels_key,
+        "weights_key": weights_key,
+        "max_size": parse_size(max_size),
+    }
+    fitted, judged = _read(val, test, labels, test_labels, ignore_index, reading)
+    read = [file for file in (val, labels, test, test_labels) if file is not None]
+    with method_bar() as progress:
+        made = make_report(
+            fitted.scores,
+            fitted.labels,
+            None if judged is None else judged.scores,
+            None if judged is None else judged.labels,
+            methods=listed(methods),
+            input=fitted.input,
+            val_weight=fitted.weights,
+            test_weight=None if judged is None else judged.weights,
+            ignore_index=ignore_index,
+            class_names=None if class_names is None else _lines(class_names),
+            title=title or (f"Calibration of {EMBEDDED}" if val is None else "Calibration report"),
+            provenance=Provenance(
+                command=shlex.join(["calibrant", *sys.argv[1:]]),
+                files=tuple((file.name, _digest(file)) for file in read),
+            ),
+            progress=progress,
+            **given(n_bins=n_bins, n_resamples=n_resamples, level=level, random_state=random_state),
+        )
+    made.save(output)
+    say(*made.summary, f"wrote {output}")
+
+
+def _read(
+    val: Path | None,
+    test: Path | None,
+    labels: Path | None,
+    test_labels: Path | None,
+    ignore_index: int | None,
+    reading: dict[str, Any],
+) -> tuple[ScoreFile, ScoreFile | None]:
+    """The rows to fit on and the rows to judge on, checked."""
+    from calibrant import datasets
+    from calibrant.metrics._labelled import labelled
+    from calibrant.scorefiles import ScoreFile, read_scores
+
+    if val is None:
+        data = datasets.load(EMBEDDED)
+        return (
+            ScoreFile(data.val_logits, data.val_labels, None, "logits", "", ""),
+            ScoreFile(data.test_logits, data.test_labels, None, "logits", "", ""),
+        )
+    found: list[ScoreFile] = []
+    for file, its_labels in ((val, labels), (test, test_labels)):
+        if file is None:
+            return found[0], None
+        with working(f"reading {file.name}"), about(file):
+            one = read_scores(file, labels_path=its_labels, **reading)
+            labelled(one.scores, one.labels, one.weights, "strict", one.input, ignore_index)
+        found.append(one)
+    assert test is not None
+    check_same_kind(val, found[0].input, test, found[1].input)
+    return found[0], found[1]
+
+
+def _lines(file: Path) -> list[str]:
+    with about(file):
+        return file.read_text("utf-8").splitlines()
+
+
+def _digest(file: Path) -> str:
+    from hashlib import file_digest
+
+    with file.open("rb") as stream:
+        return file_digest(stream, "sha256").hexdigest()
