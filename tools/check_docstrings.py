@@ -40,6 +40,8 @@ MODULES = (
     "calibrant.onnx",
     "calibrant.plots",
     "calibrant.scorefiles",
+    "calibrant.streams",
+    "calibrant.monitoring",
     "calibrant.datasets",
     "calibrant.sklearn",
     "calibrant.io",

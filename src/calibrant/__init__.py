@@ -16,9 +16,20 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from calibrant import calibrators, datasets, diagrams, formulas, io, metrics, profile, sklearn
+    from calibrant import (
+        calibrators,
+        datasets,
+        diagrams,
+        formulas,
+        io,
+        metrics,
+        profile,
+        sklearn,
+        streams,
+    )
     from calibrant import onnx as onnx
     from calibrant import plots as plots
+    from calibrant import ray as ray
     from calibrant import report as report
     from calibrant import torch as torch
     from calibrant._errors import CalibrationWarning, FileError
@@ -66,6 +77,7 @@ if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation, evaluate
     from calibrant.io import load, save
     from calibrant.metrics import CalibrationMeter
+    from calibrant.monitoring import CalibrationMonitor, WindowReport
     from calibrant.profile import TemperatureProfile
     from calibrant.sklearn import CalibratedClassifier
 
@@ -113,6 +125,8 @@ _LAZY = {
     "TemperatureProfile": ("profile", "TemperatureProfile"),
     "CalibratedClassifier": ("sklearn", "CalibratedClassifier"),
     "CalibrationMeter": ("metrics", "CalibrationMeter"),
+    "CalibrationMonitor": ("monitoring", "CalibrationMonitor"),
+    "WindowReport": ("monitoring", "WindowReport"),
     "Comparison": ("comparison", "Comparison"),
     "Decomposition": ("decomposing", "Decomposition"),
     "Evaluation": ("evaluation", "Evaluation"),
@@ -132,12 +146,14 @@ _MODULES = (
     "onnx",
     "plots",
     "profile",
+    "ray",
     "report",
     "sklearn",
+    "streams",
     "torch",
 )
 
-# Without torch, onnx and plots, which need their extras: `from calibrant import *` must not.
+# Without torch, onnx, plots and ray, which need their extras: `from calibrant import *` must not.
 __all__ = [
     "ETS",
     "HTS",
@@ -149,6 +165,7 @@ __all__ = [
     "BetaCalibration",
     "CalibratedClassifier",
     "CalibrationMeter",
+    "CalibrationMonitor",
     "CalibrationWarning",
     "Calibrator",
     "CenteredIsotonic",
@@ -183,6 +200,7 @@ __all__ = [
     "Uncalibrated",
     "VectorScaling",
     "VennAbers",
+    "WindowReport",
     "__version__",
     "calibrator",
     "calibrators",
@@ -198,6 +216,7 @@ __all__ = [
     "profile",
     "save",
     "sklearn",
+    "streams",
 ]
 
 
