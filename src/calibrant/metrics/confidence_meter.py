@@ -26,7 +26,7 @@ class _TopLabels(Labelled):
     """Rows of which only the confidence is known, and whether the prediction is right."""
 
     @property
-    def top_label(self) -> tuple[Floats, NDArray[np.bool_]]:  # type: ignore[override]
+    def top_label(self) -> tuple[Floats, NDArray[np.bool_]]:
         return self.probs[:, 0], self.labels == 1
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from calibrant.streams._applying import AppliedShards, apply_stream
 from calibrant.streams._batch import Batch
 from calibrant.streams._evaluating import evaluate_stream
+from calibrant.streams._evaluating import judged as judged  # for the command line
 from calibrant.streams._fitting import fit_stream
 from calibrant.streams._stream import ScoreStream, open_stream
 

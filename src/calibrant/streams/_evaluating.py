@@ -70,6 +70,21 @@ def evaluate_stream(
     return meters["scores" if calibrator is None else "calibrated"].compute()
 
 
+def judged(
+    stream: ScoreStream,
+    calibrator: Calibrator | None = None,
+    *,
+    n_bins: int = DEFAULT_BINS,
+    ignore_index: int | None = None,
+    progress: Progress = False,
+) -> dict[str, MeterReport]:
+    """The scores and, where there is a calibrator, its probabilities, in one pass."""
+    judge = Judge(stream.input, calibrator, n_bins, ignore_index, also_scores=True)
+    with reporter("evaluating", progress) as report:
+        meters = judge.measured(stream.reported(report))
+    return {name: meter.compute() for name, meter in meters.items()}
+
+
 @dataclass(frozen=True)
 class Judge:
     """Makes meters of rows: of all of them, or of those that one worker has."""

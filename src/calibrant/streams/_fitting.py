@@ -208,7 +208,11 @@ def fitted(
 
 def _told(model: Calibrator, plan: Plan, found: Reservoir[Any]) -> Calibrator:
     """The calibrator, whose report says on how many rows it was fitted."""
-    sample = {"rows": found.n_rows, "kept": len(found), "stratified": plan.draw.stratify}
+    sample: dict[str, Any] = {
+        "rows": found.n_rows,
+        "kept": len(found),
+        "stratified": plan.draw.stratify,
+    }
     if plan.draw.max_rows < min(plan.asked, found.n_rows):
         sample["memory"] = size_text(plan.draw.max_rows * plan.row_bytes)
     info = replace(model.fit_info_, details={**model.fit_info_.details, "sample": sample})

@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from calibrant._errors import FileError
 from calibrant._files import write_text
 from calibrant._parts import to_state
 from calibrant.calibrators import Calibrator
-from calibrant.streams._stream import ScoreStream
+
+if TYPE_CHECKING:
+    from calibrant.streams._stream import ScoreStream
 
 NAME = "_calibrant.json"
 FORMAT = "calibrant-outputs-1"

@@ -50,7 +50,8 @@ class _ParquetShard:
     """A table; rows wait until they make a row group."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self.file, self.writer = file, None
+        self.file = file
+        self.writer: Any = None
         self.waiting: list[Any] = []
         self.rows = self.bytes = 0
 

@@ -16,6 +16,7 @@ from calibrant._types import InputKind, Report
 from calibrant.scorefiles._formats import SUFFIXES
 from calibrant.streams._array_source import ArraySource, arrays_together, open_array_source
 from calibrant.streams._batch import Batch, StreamKind
+from calibrant.streams._manifest import check_finished
 from calibrant.streams._names import Wishes
 from calibrant.streams._parquet_source import ParquetSource, open_parquet_source
 from calibrant.streams._whole_source import WholeSource, open_whole_source
@@ -291,6 +292,7 @@ def files_of(paths: Paths) -> list[Path]:
 
 def _in_folder(folder: Path) -> list[Path]:
     """The files of scores in a folder, by name; what is hidden or begins with _ is not data."""
+    check_finished(folder)
     files = [
         file
         for file in sorted(folder.iterdir())
