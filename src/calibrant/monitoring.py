@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, logit, logsumexp
 
-from calibrant._arrays import as_numpy
+from calibrant._arrays import as_numpy, as_scores
 from calibrant._binning import BinStats
 from calibrant._documents import PlainDocument
 from calibrant._errors import warn
@@ -235,8 +235,9 @@ class CalibrationMonitor:
             return list(self._by_count(rows, as_numpy(labels)))
         if time is None:
             raise ValueError("windows of time need the time of the rows: update(.., time=..)")
+        rows = as_scores(scores, self._open.input, may_be_empty=True)
         at = _window_numbers(time, len(as_numpy(labels)), self.window)
-        return list(self._by_time(scores, as_numpy(labels), at, ignore_index))
+        return list(self._by_time(rows, as_numpy(labels), at, ignore_index))
 
     def observe(self, meter: CalibrationMeter, start: str | int, end: str | int) -> WindowReport:
         """Add a whole window that was measured elsewhere, such as by merged meters of a cluster.

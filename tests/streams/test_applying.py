@@ -122,9 +122,7 @@ def test_finished_shards_stay(folder: Path, tmp_path: Path, ts: calibrant.TS) ->
     assert before[out / "part-0.parquet"] == (out / "part-0.parquet").stat().st_mtime_ns
 
 
-def test_an_unfinished_folder_is_not_judged(
-    folder: Path, tmp_path: Path, ts: calibrant.TS
-) -> None:
+def test_an_unfinished_folder_is_not_judged(folder: Path, tmp_path: Path, ts: calibrant.TS) -> None:
     apply_stream(ts, open_stream(folder), tmp_path / "out")
     (tmp_path / "out" / "part-1.parquet").unlink()
     with pytest.raises(FileError, match=r"not finished: 1 of 3 files are missing \(part-1"):

@@ -9,8 +9,7 @@ import pytest
 
 import calibrant
 from calibrant.metrics import CalibrationMeter, ConfidenceMeter
-from calibrant.streams import apply_stream, evaluate_stream, open_stream
-from calibrant.streams import _evaluating
+from calibrant.streams import _evaluating, apply_stream, evaluate_stream, open_stream
 from calibrant.streams._evaluating import Judge, judged, merged
 from stream_support import rows, write_folder, write_table
 

@@ -59,9 +59,7 @@ def test_many_classes_are_kept_as_a_profile(tmp_path: Path) -> None:
     whole = calibrant.PTS().fit(logits, labels)
     fitted = fit_stream(open_stream(tmp_path / "in"), "pts", max_bytes=1)
     assert fitted.fit_info_.details["sample"]["kept"] == 500
-    np.testing.assert_allclose(
-        fitted.predict_proba(logits), whole.predict_proba(logits), atol=1e-4
-    )
+    np.testing.assert_allclose(fitted.predict_proba(logits), whole.predict_proba(logits), atol=1e-4)
 
 
 def test_logits_of_an_unusual_size_are_profiled_at_their_scale(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def apply(
         "need_labels": False,
         "max_size": parse_size(max_size),
     }
-    if not is_stream(scores) and output.suffix and not output.is_dir():
+    if not is_stream(scores) and output.suffix:
         refuse_stream_options(only=only, format=kind_of_shards, engine=engine, address=address)
         _apply_file(calibrator, scores[0], output, temperature, reading, as_json)
         return

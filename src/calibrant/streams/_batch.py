@@ -55,5 +55,6 @@ class Batch:
         except FileError:
             raise
         except (ValueError, TypeError) as error:
-            error.add_note(f"{self.file}, of the rows from {self.first_row} on")
+            where = f", of the rows from {self.first_row} on" if self.first_row else ""
+            error.add_note(f"{self.file}{where}")
             raise

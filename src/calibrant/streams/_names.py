@@ -9,9 +9,9 @@ from pathlib import Path
 from calibrant._types import InputKind
 from calibrant.scorefiles._choosing import (
     SCORE_NAMES,
+    choose_column,
     choose_labels,
     choose_scores,
-    choose_weights,
 )
 from calibrant.scorefiles._contents import Source
 from calibrant.scorefiles._reading import kind_of
@@ -56,7 +56,7 @@ def names_in(source: Source, wishes: Wishes) -> Names:
     labels = None
     if wishes.labels_path is None:
         labels = choose_labels(source, wishes.labels_key, wishes.need_labels)
-    weights = choose_weights(source, wishes.weights_key)
+    weights = choose_column(source, wishes.weights_key)
     if wishes.scores_key is None and _has_confidence_alone([*source.names, *source.flat]):
         return Names("confidence", (CONFIDENCE,), labels, weights, PREDICTION)
     name = choose_scores(source, wishes.scores_key, wishes.input or wishes.default_input)

@@ -275,7 +275,7 @@ def _opened(files: list[Path], wishes: Wishes) -> Iterator[ScoreSource]:
 
 
 def files_of(paths: Paths) -> list[Path]:
-    """The files that folders and patterns stand for, each once and in order."""
+    """The files that folders and patterns stand for, in order; one that is named twice is two."""
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: list[Path] = []
     for path in map(Path, listed):
@@ -287,7 +287,7 @@ def files_of(paths: Paths) -> list[Path]:
             found.append(path)
     if not found:
         raise ValueError("a stream needs at least one file, got none")
-    return list(dict.fromkeys(found))
+    return found
 
 
 def _in_folder(folder: Path) -> list[Path]:
