@@ -69,6 +69,8 @@ CODES = {
 # calibrators are given, or a base.
 NO_EXAMPLES = frozenset(
     {
+        "AppliedShards",
+        "Batch",
         "BinSweep",
         "BrierDecomposition",
         "CalibratedPair",
@@ -97,7 +99,9 @@ NO_EXAMPLES = frozenset(
         "SKCETest",
         "ScoreFile",
         "ScoreReader",
+        "ScoreStream",
         "Temperatures",
+        "WindowReport",
         "ZTest",
     }
 )

@@ -32,7 +32,7 @@ from calibrant.metrics._labelled import accepted
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.metrics.meter import CalibrationMeter
 
-Time = datetime | float | int
+__all__ = ["CalibrationMonitor", "WindowReport"]
 
 # The bets: true chances whose log-odds are a + b (log-odds of the confidence), (a, b - 1) at these
 # distances in eight directions. Small ones pay for windows of many rows, large ones for few.

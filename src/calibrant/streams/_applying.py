@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import as_numpy
+from calibrant._arrays import as_numpy, to_numpy
+from calibrant._extras import need
 from calibrant._files import FilePath
 from calibrant._progress import reporter
 from calibrant._types import Progress
@@ -232,14 +233,23 @@ def _plain_stem(path: Path) -> str:
     return stem or path.stem
 
 
-def outputs_of(calibrator: Calibrator, batch: Batch) -> Any:
-    """A function from the name of a column to its values for these rows."""
-    return _Outputs(calibrator, batch).column
+def outputs_of(
+    calibrator: Calibrator, batch: Batch, device: str | None = None
+) -> Callable[[str], NDArray[Any]]:
+    """A function from the name of a column to its values for these rows.
+
+    They are computed in main memory, or by PyTorch on a device.
+    """
+    return _Outputs(calibrator, batch, device).column
 
 
 class _Outputs:
-    def __init__(self, calibrator: Calibrator, batch: Batch) -> None:
+    def __init__(self, calibrator: Calibrator, batch: Batch, device: str | None) -> None:
         self.calibrator, self.batch = calibrator, batch
+        self.scores: Any = batch.scores
+        if device is not None:
+            torch = need("torch", "torch", "workers with GPUs need")
+            self.scores = torch.as_tensor(batch.scores, device=device)
         self.columns: dict[str, NDArray[Any]] = {}
 
     def column(self, name: str) -> NDArray[Any]:
@@ -253,13 +263,14 @@ class _Outputs:
         elif name == "probs":
             self._compute_all()
         else:
-            label, probability, _ = self.calibrator.predict_confidence(self.batch.scores)
-            self.columns |= {"prediction": label, "confidence": probability}
+            label, probability, _ = self.calibrator.predict_confidence(self.scores)
+            self.columns["prediction"] = to_numpy(label)
+            self.columns["confidence"] = to_numpy(probability)
 
     def _compute_all(self) -> None:
-        probs = self.calibrator.predict_proba(self.batch.scores)
+        probs = to_numpy(self.calibrator.predict_proba(self.scores))
         if self.calibrator.accuracy_preserving:  # ties after rounding are those of the scores
-            label = self.calibrator.predict(self.batch.scores)
+            label = to_numpy(self.calibrator.predict(self.scores))
         else:
             label = probs.argmax(axis=1)
         confidence = np.take_along_axis(probs, label[:, None], axis=1)[:, 0]

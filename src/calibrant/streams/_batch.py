@@ -49,7 +49,7 @@ class Batch:
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
-        """Errors about these rows say which file they are from."""
+        """Add to errors about these rows which file they are from."""
         try:
             yield
         except FileError:

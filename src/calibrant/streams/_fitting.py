@@ -108,6 +108,24 @@ def fit_stream(
     >>> round(ts.temperature_), ts.fit_info_.details["sample"]["kept"]
     (2, 2000)
     """
+    model, plan = planned(stream, method, max_rows, max_bytes, stratify, random_state)
+
+    def drawn(collector: Collector) -> Reservoir[Any]:
+        with reporter("reading", progress) as report:
+            return collector.collected(stream.reported(report))
+
+    return fitted(model, plan, ignore_index, stream.n_rows, drawn)
+
+
+def planned(
+    stream: ScoreStream,
+    method: str | Calibrator,
+    max_rows: int,
+    max_bytes: int,
+    stratify: bool,
+    random_state: RandomState,
+) -> tuple[Calibrator, Plan]:
+    """The calibrator to fit, and how; the first rows of the stream are looked at."""
     if max_rows < 1:
         raise ValueError(f"max_rows must be at least 1, got {max_rows}")
     kind = score_kind(stream.input)
@@ -116,13 +134,7 @@ def fit_stream(
     if first is None:
         raise ValueError("the stream has no rows")
     with first.blamed():
-        plan = plan_for(first, model, kind, max_rows, max_bytes, stratify, random_state)
-
-    def drawn(collector: Collector) -> Reservoir[Any]:
-        with reporter("reading", progress) as report:
-            return collector.collected(stream.reported(report))
-
-    return fitted(model, plan, ignore_index, stream.n_rows, drawn)
+        return model, plan_for(first, model, kind, max_rows, max_bytes, stratify, random_state)
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,7 @@ class Manifest:
                     f"{folder} holds outputs of other {_WORDS[what]}: "
                     "give a new folder, or delete it"
                 )
-        for left in folder.glob(".calibrant-*.tmp"):  # by a run that was killed
-            left.unlink(missing_ok=True)
+        sweep(folder)
 
 
 _WORDS = {
@@ -67,6 +66,12 @@ _WORDS = {
     "inputs": "inputs, or of ones that have changed since",
     "shards": "shards",
 }
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a run that was killed had begun."""
+    for left in folder.glob(".calibrant-*.tmp"):
+        left.unlink(missing_ok=True)
 
 
 def read_manifest(folder: Path) -> Manifest | None:

@@ -56,7 +56,7 @@ class _ParquetShard:
         self.rows = self.bytes = 0
 
     def write(self, columns: Columns) -> None:
-        table = _table(columns)
+        table = as_table(columns)
         self.waiting.append(table)
         self.rows, self.bytes = self.rows + table.num_rows, self.bytes + table.nbytes
         if self.rows >= _GROUP_ROWS or self.bytes >= _GROUP_BYTES:
@@ -88,7 +88,8 @@ class _ParquetShard:
         self.waiting, self.rows, self.bytes = [], 0, 0
 
 
-def _table(columns: Columns) -> Any:
+def as_table(columns: Columns) -> Any:
+    """An Arrow table; rows of numbers become lists of one length."""
     arrow = import_module("pyarrow")
     return arrow.table({name: _arrow(array) for name, array in columns.items()})
 
