@@ -75,8 +75,7 @@ def merged_states(dataset: Any, merge: Callable[[State, State], State]) -> State
         merge=lambda one, other: _merged(merge, [one, other]),
         name=STATE,
     )
-    with unwrapped(), quiet():
-        found = dataset.aggregate(function)
+    found = dataset.aggregate(function)
     whole: State = pickle.loads(found[STATE])
     return whole
 
@@ -104,15 +103,22 @@ def _column(block: Any) -> list[bytes]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Ray Data without bars and news, which would be drawn into what a program prints."""
+    """Ray Data without bars and news, and with the errors of our code as they were raised.
+
+    A data set keeps the settings of the time when it was made.
+    """
     context, logger = ray_data().DataContext.get_current(), logging.getLogger("ray.data")
-    names = ("enable_progress_bars", "enable_operator_progress_bars")
-    before = {name: getattr(context, name) for name in names}
+    wanted = {
+        "enable_progress_bars": False,
+        "enable_operator_progress_bars": False,
+        "raise_original_map_exception": True,
+    }
+    before = {name: getattr(context, name) for name in wanted}
     level = logger.level
     try:
         logger.setLevel(logging.WARNING)
-        for name in names:
-            setattr(context, name, False)
+        for name, value in wanted.items():
+            setattr(context, name, value)
         yield
     finally:
         logger.setLevel(level)
@@ -121,10 +127,11 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def unwrapped() -> Iterator[None]:
-    """An error about rows or files on a worker is raised here as the worker raised it."""
+def on_workers() -> Iterator[None]:
+    """For what runs on workers: an error about rows or files is raised here as they raised it."""
     try:
-        yield
+        with quiet():
+            yield
     except Exception as error:
         cause = _cause(error)
         if cause is None:

@@ -11,14 +11,7 @@ from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
 from calibrant.metrics import MeterReport
 from calibrant.metrics._readings import DEFAULT_BINS
-from calibrant.ray._cluster import (
-    merged_states,
-    quiet,
-    ray_data,
-    ray_module,
-    state_table,
-    unwrapped,
-)
+from calibrant.ray._cluster import merged_states, on_workers, ray_data, ray_module, state_table
 from calibrant.scorefiles._columns import check_numbers, flat_columns
 from calibrant.scorefiles._contents import Source
 from calibrant.streams._applying import Only, outputs_of
@@ -41,6 +34,7 @@ from calibrant.streams._stream import BATCH_BYTES, MOST_ROWS
 _WHERE = Path("the data set")  # what messages call it
 
 
+@on_workers()
 def fit(
     dataset: Any,
     method: str | Calibrator = "auto",
@@ -116,11 +110,10 @@ def fit(
 
         return merged_states(columns.mapped(dataset, states), Reservoir.merge)
 
-    with unwrapped(), quiet():
-        n_rows = dataset.count()
-    return fitted(model, plan, ignore_index, n_rows, drawn)
+    return fitted(model, plan, ignore_index, dataset.count(), drawn)
 
 
+@on_workers()
 def evaluate(
     dataset: Any,
     calibrator: Calibrator | None = None,
@@ -287,7 +280,7 @@ class _Columns:
     def of(cls, dataset: Any, wishes: Wishes) -> _Columns:
         """Those of a data set, of which a row is looked at."""
         ray_data()
-        with unwrapped(), quiet():
+        with on_workers():
             table = dataset.take_batch(1, batch_format="pyarrow")
         present = list(table.column_names)
         source = Source(_WHERE, present, lambda wanted: [], flat_columns(_WHERE, present))
@@ -304,7 +297,9 @@ class _Columns:
     def mapped(self, dataset: Any, states: Any) -> Any:
         """The states that a function makes of tables of some rows."""
         needed = dataset.select_columns(self.names.columns)
-        return needed.map_batches(states, batch_format="pyarrow", batch_size=self.batch_rows)
+        states_of = needed.map_batches(states, batch_format="pyarrow", batch_size=self.batch_rows)
+        states_of.context.raise_original_map_exception = True
+        return states_of
 
 
 def _stored(table: Any, names: Names) -> Any:

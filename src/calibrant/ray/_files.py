@@ -11,7 +11,7 @@ from calibrant._types import Progress, RandomState
 from calibrant.calibrators import Calibrator
 from calibrant.metrics import MeterReport
 from calibrant.metrics._readings import DEFAULT_BINS
-from calibrant.ray._cluster import merged_states, quiet, ray_data, state_table, unwrapped
+from calibrant.ray._cluster import merged_states, on_workers, ray_data, state_table
 from calibrant.streams._applying import AppliedShards, Only, Shard, prepared
 from calibrant.streams._evaluating import Judge, Meters, merged
 from calibrant.streams._fitting import (
@@ -29,6 +29,7 @@ from calibrant.streams._stream import Piece, ScoreStream
 PIECE_BYTES = 2**26  # of scores that one task reads
 
 
+@on_workers()
 def fit_stream(
     stream: ScoreStream,
     method: str | Calibrator = "auto",
@@ -52,6 +53,7 @@ def fit_stream(
     return fitted(model, plan, ignore_index, stream.n_rows, drawn)
 
 
+@on_workers()
 def evaluate_stream(
     stream: ScoreStream,
     calibrator: Calibrator | None = None,
@@ -66,6 +68,7 @@ def evaluate_stream(
     return meters["scores" if calibrator is None else "calibrated"].compute()
 
 
+@on_workers()
 def judged(
     stream: ScoreStream,
     calibrator: Calibrator | None = None,
@@ -79,6 +82,7 @@ def judged(
     return {name: meter.compute() for name, meter in _measured(stream, judge).items()}
 
 
+@on_workers()
 def apply_stream(
     calibrator: Calibrator,
     stream: ScoreStream,
@@ -99,7 +103,7 @@ def apply_stream(
 
     total = 0 if stream.n_rows is None else sum(s.piece.stop - s.piece.start for s in job.left)
     done = 0
-    with reporter("calibrating", progress) as report, unwrapped(), quiet():
+    with reporter("calibrating", progress) as report:
         for row in _numbers(len(job.left)).map(write).iter_rows():
             done += int(row["rows"])
             report(done, total)
