@@ -16,21 +16,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from calibrant import (
-        calibrators,
-        datasets,
-        diagrams,
-        formulas,
-        io,
-        metrics,
-        profile,
-        sklearn,
-        streams,
-    )
+    from calibrant import calibrators, datasets, diagrams, formulas, io, metrics, profile, sklearn
     from calibrant import onnx as onnx
     from calibrant import plots as plots
     from calibrant import ray as ray
     from calibrant import report as report
+    from calibrant import streams as streams
     from calibrant import torch as torch
     from calibrant._errors import CalibrationWarning, FileError
     from calibrant.calibrators import (
@@ -216,7 +207,6 @@ __all__ = [
     "profile",
     "save",
     "sklearn",
-    "streams",
 ]
 
 
