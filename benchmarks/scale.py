@@ -1,4 +1,4 @@
-"""Scores larger than memory, as docs/scale.md tells: time, memory, and what a kill leaves.
+"""Scores larger than memory, as docs/guide/scale.md tells: time, memory, and what a kill leaves.
 
     python benchmarks/scale.py                      all of it; 1.2 GB, then 10 GB on the disk
     python benchmarks/scale.py --rows 300000 --parts files

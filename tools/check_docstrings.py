@@ -42,6 +42,7 @@ MODULES = (
     "calibrant.scorefiles",
     "calibrant.streams",
     "calibrant.monitoring",
+    "calibrant.ray",
     "calibrant.datasets",
     "calibrant.sklearn",
     "calibrant.io",
