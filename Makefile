@@ -11,6 +11,8 @@ READY := $(VENV)/.ready
 DOCS := $(VENV)/.docs
 JAX_VENV := .venv-jax
 JAX := $(JAX_VENV)/.ready
+RAY_VENV := .venv-ray
+RAY := $(RAY_VENV)/.ready
 PEER_VENV := .venv-peers
 PEERS := $(PEER_VENV)/.ready
 OLDEST_VENV := .venv-oldest
@@ -21,7 +23,8 @@ TOOLS_VENV := .venv-tools
 TOOLS := $(TOOLS_VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help demo docs test test-all test-jax test-oldest test-newest attack coverage check format bench peers quality \
+.PHONY: FORCE help demo docs test test-all test-jax test-ray test-oldest test-newest attack coverage check format bench \
+	peers quality \
 	statistics reproduce reproduce-quick lock audit clean
 
 help:  ## show this list
@@ -73,6 +76,12 @@ $(JAX): pyproject.toml requirements/development.txt
 	$(INSTALL_CALIBRANT)
 	$(FINISH)
 
+$(RAY): pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(INSTALL_PIP)
+	$(INSTALL) --group ray --editable .
+	$(FINISH)
+
 $(OLDEST): pyproject.toml tools/floors.py
 	$(OLDEST_PYTHON) -m venv $(@D)
 	$(INSTALL_PIP)
@@ -114,6 +123,9 @@ coverage: $(READY)  ## branch coverage of formulas, of files of calibrators and 
 
 test-jax: $(JAX)  ## run the tests with JAX arrays, in an environment of their own
 	@$(JAX_VENV)/bin/python -m pytest tests/test_jax.py
+
+test-ray: $(RAY)  ## run the tests on a local Ray cluster, in an environment of their own
+	@$(RAY_VENV)/bin/python -m pytest tests/test_ray.py tests/streams
 
 # Old packages use what newer ones below them deprecate: that is no news.
 test-oldest: $(OLDEST)  ## run the tests with the lowest versions that pyproject.toml allows
@@ -168,6 +180,6 @@ audit: $(TOOLS)  ## look for known vulnerabilities in what is pinned; AUDIT=opti
 	@$(TOOLS_VENV)/bin/python tools/audit.py $(AUDIT)
 
 clean:  ## remove the environments, the site and all caches
-	rm -rf $(VENV) $(PEER_VENV) $(JAX_VENV) $(OLDEST_VENV) $(NEWEST_VENV) $(TOOLS_VENV) dist \
+	rm -rf $(VENV) $(PEER_VENV) $(JAX_VENV) $(RAY_VENV) $(OLDEST_VENV) $(NEWEST_VENV) $(TOOLS_VENV) dist \
 		build docs/api/generated docs/auto_gallery \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage

@@ -187,6 +187,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         logits, labels = sample(150, 4, seed=number)
         np.savez(f"{name}.npz", logits=logits, labels=labels)
     Path("names.txt").write_text("ant\nbee\ncat\ndog\n")
+    Path("in").mkdir()
+    np.savez("in/a.npz", logits=logits, labels=labels)
     np.save("logits.npy", logits)
     np.save("labels.npy", labels)
     calibrant.save(calibrant.TS().fit(logits, labels), "ts.safetensors")

@@ -97,8 +97,8 @@ def applies(marker: str, machine: dict[str, str]) -> bool:
     return requirement.marker is None or requirement.marker.evaluate(machine)
 
 
-def test_every_group_but_the_peers_is_locked(locking: ModuleType) -> None:
-    assert {*locking.GROUPS, "torch"} == PROJECT["dependency-groups"].keys() - {"peers"}
+def test_every_group_but_the_peers_and_ray_is_locked(locking: ModuleType) -> None:
+    assert {*locking.GROUPS, "torch"} == PROJECT["dependency-groups"].keys() - {"peers", "ray"}
 
 
 def test_builds_of_torch_that_are_not_in_the_index(locking: ModuleType) -> None:

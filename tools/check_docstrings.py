@@ -40,6 +40,9 @@ MODULES = (
     "calibrant.onnx",
     "calibrant.plots",
     "calibrant.scorefiles",
+    "calibrant.streams",
+    "calibrant.monitoring",
+    "calibrant.ray",
     "calibrant.datasets",
     "calibrant.sklearn",
     "calibrant.io",
@@ -67,6 +70,8 @@ CODES = {
 # calibrators are given, or a base.
 NO_EXAMPLES = frozenset(
     {
+        "AppliedShards",
+        "Batch",
         "BinSweep",
         "BrierDecomposition",
         "CalibratedPair",
@@ -95,7 +100,9 @@ NO_EXAMPLES = frozenset(
         "SKCETest",
         "ScoreFile",
         "ScoreReader",
+        "ScoreStream",
         "Temperatures",
+        "WindowReport",
         "ZTest",
     }
 )

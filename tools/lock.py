@@ -4,7 +4,7 @@ Writes three files of requirements, for every platform and every Python from the
 
     requirements/pip.txt            the installer itself
     requirements/runtime.txt        what calibrant runs on and is built with
-    requirements/development.txt    all groups but the peers, the two above included
+    requirements/development.txt    all groups but the peers and ray, the two above included
 
 Versions that are pinned already stay where pyproject.toml allows them; `make lock LOCK=--upgrade`
 looks for newer ones. Arguments are passed on to `uv pip compile`.

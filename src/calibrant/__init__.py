@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from calibrant import calibrators, datasets, diagrams, formulas, io, metrics, profile, sklearn
     from calibrant import onnx as onnx
     from calibrant import plots as plots
+    from calibrant import ray as ray
     from calibrant import report as report
+    from calibrant import streams as streams
     from calibrant import torch as torch
     from calibrant._errors import CalibrationWarning, FileError
     from calibrant.calibrators import (
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation, evaluate
     from calibrant.io import load, save
     from calibrant.metrics import CalibrationMeter
+    from calibrant.monitoring import CalibrationMonitor, WindowReport
     from calibrant.profile import TemperatureProfile
     from calibrant.sklearn import CalibratedClassifier
 
@@ -113,6 +116,8 @@ _LAZY = {
     "TemperatureProfile": ("profile", "TemperatureProfile"),
     "CalibratedClassifier": ("sklearn", "CalibratedClassifier"),
     "CalibrationMeter": ("metrics", "CalibrationMeter"),
+    "CalibrationMonitor": ("monitoring", "CalibrationMonitor"),
+    "WindowReport": ("monitoring", "WindowReport"),
     "Comparison": ("comparison", "Comparison"),
     "Decomposition": ("decomposing", "Decomposition"),
     "Evaluation": ("evaluation", "Evaluation"),
@@ -132,12 +137,14 @@ _MODULES = (
     "onnx",
     "plots",
     "profile",
+    "ray",
     "report",
     "sklearn",
+    "streams",
     "torch",
 )
 
-# Without torch, onnx and plots, which need their extras: `from calibrant import *` must not.
+# Without torch, onnx, plots and ray, which need their extras: `from calibrant import *` must not.
 __all__ = [
     "ETS",
     "HTS",
@@ -149,6 +156,7 @@ __all__ = [
     "BetaCalibration",
     "CalibratedClassifier",
     "CalibrationMeter",
+    "CalibrationMonitor",
     "CalibrationWarning",
     "Calibrator",
     "CenteredIsotonic",
@@ -183,6 +191,7 @@ __all__ = [
     "Uncalibrated",
     "VectorScaling",
     "VennAbers",
+    "WindowReport",
     "__version__",
     "calibrator",
     "calibrators",

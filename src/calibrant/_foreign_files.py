@@ -36,6 +36,16 @@ class Expansion:
 
     def check(self, needed: int) -> None:
         """Refuse arrays that would take more than is allowed, or than there is."""
+        self.check_claim(needed)
+        if lacks_memory(needed):
+            raise FileError(
+                f"the arrays of {self.path} would take {size_text(needed)} of memory, "
+                f"{size_text(available_memory() or 0)} are available: as a .npy file they could "
+                "stay on the disk"
+            )
+
+    def check_claim(self, needed: int) -> None:
+        """Refuse arrays that would be too large beside their file: a few bytes can claim any."""
         size = self.path.stat().st_size
         limit = max(ALWAYS, USUAL * size) if self.max_size is None else self.max_size
         if needed > limit:
@@ -43,12 +53,6 @@ class Expansion:
                 f"{self.path} has {size_text(size)}, but its arrays would take "
                 f"{size_text(needed)} of memory, and {size_text(limit)} are allowed: if you trust "
                 f"the file, say max_size={needed}"
-            )
-        if lacks_memory(needed):
-            raise FileError(
-                f"the arrays of {self.path} would take {size_text(needed)} of memory, "
-                f"{size_text(available_memory() or 0)} are available: as a .npy file they could "
-                "stay on the disk"
             )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from reprlib import repr as shown
 from typing import Any, Self, get_args
 
@@ -439,6 +439,14 @@ class TemperatureProfile:
                 block.weight[index],
             )
         ]
+        return result
+
+    def _weighted(self, weight: Floats) -> Self:
+        """The same rows with other weights."""
+        result = type(self)(top_k=self.top_k, scale=self.scale)
+        result.n_classes, result.input = self.n_classes, self.input
+        result._blocks = [replace(self._block, weight=weight)]
+        result._association = self._association
         return result
 
     # --- reading ---

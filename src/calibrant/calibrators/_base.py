@@ -48,7 +48,7 @@ from calibrant._ops import Ops
 from calibrant._rows import keep_arg_max_of_scores, log_odds, ordered_log_odds
 from calibrant._threads import available_cores, mapping, one_blas_thread
 from calibrant._types import Array, Floats, InputKind, Labels
-from calibrant.calibrators._best_temperature import scaled_profile
+from calibrant.calibrators._best_temperature import scaled
 from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_off
 from calibrant.calibrators._estimator import Estimator, check_is_fitted, offered_if
 from calibrant.formulas import (
@@ -717,7 +717,13 @@ class ProfileCalibrator(Calibrator, ABC):
 
     def _profile(self, scores: Any, labels: Any, sample_weight: Any) -> TemperatureProfile:
         """The profile from which the method is fitted; a method may refine it."""
-        return scaled_profile(scores, labels, sample_weight, self.input)
+        return scaled(lambda scale: self._profile_at(scale, scores, labels, sample_weight))
+
+    def _profile_at(
+        self, scale: float, scores: Any, labels: Any, sample_weight: Any
+    ) -> TemperatureProfile:
+        """The profile of some rows of all, by a scale that is known; a method may refine it."""
+        return TemperatureProfile(scale=scale)._add(scores, labels, sample_weight, self.input)
 
     @abstractmethod
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:

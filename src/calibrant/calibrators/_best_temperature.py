@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,6 +119,11 @@ def scaled_profile(
         profile = TemperatureProfile(scale=scale, top_k=top_k)
         return profile._add(scores, labels, sample_weight, kind)
 
+    return scaled(build)
+
+
+def scaled(build: Callable[[float], TemperatureProfile]) -> TemperatureProfile:
+    """What ``build`` gives at scale 1, or at the scale that its rows then turn out to have."""
     profile = build(1.0)
     slope = ProfileLoss(_some_rows(profile), "nll").mean_slope
     low, high = USUAL

@@ -15,6 +15,7 @@ from calibrant.cli._evaluate import evaluate
 from calibrant.cli._fit import fit
 from calibrant.cli._graphs import attach, export
 from calibrant.cli._methods import methods
+from calibrant.cli._monitor import monitor
 from calibrant.cli._plot import plot
 from calibrant.cli._report import report
 from calibrant.cli._reproduce import reproduce_app
@@ -63,12 +64,15 @@ app.command(
         "calibrant fit val.csv -o ts.safetensors --method ts --param loss=brier",
         "calibrant fit val.npz -o pts.safetensors --param hidden=8,8 --random-state 1",
         "calibrant fit logits.npy -o pts.safetensors --input logits --labels labels.npy",
+        "calibrant fit in/ -o pts.safetensors --method pts    (a folder: bounded memory)",
     )
 )(fit)
 app.command(
     epilog=_examples(
         "calibrant apply pts.safetensors test.npz -o probs.npz",
         "calibrant apply pts.safetensors test.npy -o probs.parquet --temperature",
+        "calibrant apply pts.safetensors in/ -o out/    (shard by shard; goes on when repeated)",
+        "calibrant apply pts.safetensors in/ -o out/ --only confidence --engine ray",
     )
 )(apply)
 app.command(
@@ -77,6 +81,7 @@ app.command(
         "calibrant evaluate test.npz --metrics accuracy,ece,nll --n-bins 20",
         "calibrant evaluate test.npz --calibrator pts.safetensors --json",
         "calibrant evaluate part-*.npz    (a stream: constant memory, no resampling)",
+        "calibrant evaluate out/    (what apply wrote)",
     )
 )(evaluate)
 app.command(
@@ -104,6 +109,12 @@ app.command(
         "--calibrator pts.safetensors",
     )
 )(plot)
+app.command(
+    epilog=_examples(
+        "calibrant monitor part-*.npz --window 10000",
+        "calibrant monitor scored/ --min-error 0.01",
+    )
+)(monitor)
 app.command(epilog=_examples("calibrant demo", "calibrant demo --json"))(demo)
 app.command(
     epilog=_examples(

@@ -144,6 +144,7 @@ _FLAGS = {
     "labels_path": "--labels",
     "level": "--level",
     "logits_output": "--logits-output",
+    "max_rows": "--max-rows",
     "max_size": "--max-size",
     "n_bins": "--n-bins",
     "n_classes": "--n-classes",

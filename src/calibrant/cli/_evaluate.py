@@ -22,13 +22,21 @@ from calibrant.cli._options import (
     MaxSize,
     NBins,
     NResamples,
+    ScoresFiles,
     ScoresKey,
     WeightsKey,
     given,
     listed,
 )
-from calibrant.cli._progress import working
-from calibrant.cli._streaming import measure
+from calibrant.cli._progress import row_bar, working
+from calibrant.cli._streaming import (
+    Address,
+    Engine,
+    is_stream,
+    open_for,
+    refuse_stream_options,
+    workers,
+)
 from calibrant.cli._tables import metric_table, show
 
 if TYPE_CHECKING:
@@ -39,12 +47,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    scores: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SCORES..", help="A .npz, .npy, .csv, .parquet, .pt or .safetensors, or many."
-        ),
-    ],
+    scores: ScoresFiles,
     calibrator: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Judge its probabilities beside the scores'."),
@@ -68,23 +71,29 @@ def evaluate(
     weights_key: WeightsKey = None,
     ignore_index: IgnoreIndex = None,
     max_size: MaxSize = None,
+    engine: Engine = "local",
+    address: Address = None,
     as_json: AsJson = False,
 ) -> None:
     """Judge scores, and what a calibrator makes of them.
 
     One file is judged in full: every metric with its interval and the value that perfect
-    calibration would show. Several files are read one after the other, in constant memory.
+    calibration would show. A folder, a pattern or many files are read as a stream, in constant
+    memory; confidences without the other probabilities give the metrics of the predicted class.
     """
     from calibrant._memory import parse_size
     from calibrant.io import load_calibrator
 
-    if n_resamples is not None and len(scores) > 1:
+    streamed = is_stream(scores)
+    if n_resamples is not None and streamed:
         raise ValueError("--n-resamples goes with one file of scores: a stream is not drawn anew")
-    if level is not None and len(scores) > 1:
+    if level is not None and streamed:
         raise ValueError("--level goes with one file of scores: a stream has no intervals")
     if labels is not None and len(scores) > 1:
         raise ValueError("--labels goes with one file of scores; several must hold their labels")
-    names = _names(metrics, weighted=weights_key is not None, in_parts=len(scores) > 1)
+    if not streamed:
+        refuse_stream_options(engine=engine, address=address)
+    names = _names(metrics, weighted=weights_key is not None, in_parts=streamed)
     method = load_calibrator(calibrator) if calibrator else None
     reading: dict[str, Any] = {
         "input": kind,
@@ -95,9 +104,13 @@ def evaluate(
         "max_size": parse_size(max_size),
     }
     bins = given(n_bins=n_bins)
-    if len(scores) > 1:
-        reports = measure(scores, method, reading, bins, ignore_index)
-        _print_reports(len(scores), reports, names, as_json)
+    if streamed:
+        stream, who = open_for(method, scores, **reading), workers(engine, address)
+        with row_bar("evaluating") as progress:
+            reports = who.judged(
+                stream, method, ignore_index=ignore_index, progress=progress, **bins
+            )
+        _print_reports(len(stream.sources), reports, metrics is None, names, as_json)
         return
     data = read_for(method, scores[0], **reading)
     rows = {"sample_weight": data.weights, "ignore_index": ignore_index, **bins}
@@ -166,18 +179,30 @@ def _print_evaluations(
 
 
 def _print_reports(
-    n_files: int, reports: Mapping[str, MetricReport], names: list[str], as_json: bool
+    n_files: int,
+    reports: Mapping[str, MetricReport],
+    by_default: bool,
+    names: list[str],
+    as_json: bool,
 ) -> None:
     """A table of the scores and, where there is a calibrator, of its probabilities."""
     from calibrant._tables import counted
 
+    known = reports["scores"].metrics
+    if by_default:  # confidences alone determine some of them
+        names = [name for name in names if name in known]
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"--metrics: {name} needs more than confidences; got {', '.join(known)}"
+            )
     judged, scores = _values(reports, names), reports["scores"]
     n_bins = len(scores.bins.weight)
     if as_json:
         print_json({"n_rows": scores.n_rows, "files": n_files, "n_bins": n_bins, **judged})
     else:
         size = f"{counted(scores.n_rows, 'row')}, {counted(n_bins, 'bin')}"
-        show(metric_table(size, judged), f"{n_files} files")
+        show(metric_table(size, judged), counted(n_files, "file"))
 
 
 def _values(reports: Mapping[str, MetricReport], names: list[str]) -> dict[str, dict[str, float]]:

@@ -20,12 +20,23 @@ from calibrant.cli._options import (
     LabelsKey,
     MaxSize,
     Output,
-    ScoresFile,
+    ScoresFiles,
     ScoresKey,
     WeightsKey,
+    given,
 )
 from calibrant.cli._params import make
-from calibrant.cli._progress import fitting, working
+from calibrant.cli._progress import fitting, row_bar, working
+from calibrant.cli._streaming import (
+    Address,
+    Engine,
+    MaxRows,
+    Stratify,
+    is_stream,
+    open_for,
+    refuse_stream_options,
+    workers,
+)
 
 if TYPE_CHECKING:
     from calibrant.calibrators import AutoCalibrator, Calibrator
@@ -33,7 +44,7 @@ if TYPE_CHECKING:
 
 def fit(
     context: typer.Context,
-    val: ScoresFile,
+    val: ScoresFiles,
     output: Output,
     method: Annotated[str, typer.Option(help="Acronym, see `calibrant methods`.")] = "auto",
     param: Annotated[
@@ -50,36 +61,62 @@ def fit(
         int | None, typer.Option(min=0, help="Seed, for methods that draw at random.")
     ] = None,
     max_size: MaxSize = None,
+    max_rows: MaxRows = None,
+    stratify: Stratify = False,
+    engine: Engine = "local",
+    address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a calibrator on validation scores and save it."""
-    from calibrant import scorefiles
+    """Fit a calibrator on validation scores and save it.
+
+    Of a folder, a pattern or many files a sample of rows is fitted on, in bounded memory.
+    """
     from calibrant._memory import parse_size
     from calibrant.io import SUFFIXES, save
-    from calibrant.metrics._labelled import accepted
 
     calibrator = make(method, param or [], random_state)
     calibrator._check_parameters()
-    check_output(output, SUFFIXES, val, labels)
-    with working(f"reading {val.name}"):
-        data = scorefiles.read_scores(
-            val,
-            scores_key=scores_key,
-            labels_key=labels_key,
-            weights_key=weights_key,
-            labels_path=labels,
-            input=kind,
-            max_size=parse_size(max_size),
-        )
-    with about(val), fitting(calibrator):
-        rows = accepted(data.scores, data.labels, data.weights, data.input, ignore_index)
-        calibrator.set_params(input=data.input).fit(*rows)
+    check_output(output, SUFFIXES, *val, labels)
+    reading: dict[str, Any] = {
+        "scores_key": scores_key,
+        "labels_key": labels_key,
+        "weights_key": weights_key,
+        "labels_path": labels,
+        "input": kind,
+        "max_size": parse_size(max_size),
+    }
+    if is_stream(val):
+        stream = open_for(None, val, **reading)
+        sampling = given(max_rows=max_rows, random_state=random_state, ignore_index=ignore_index)
+        who = workers(engine, address)
+        with row_bar("reading") as progress:
+            calibrator.set_params(input=stream.input)
+            who.fit_stream(stream, calibrator, stratify=stratify, progress=progress, **sampling)
+        n_rows = calibrator.fit_info_.details["sample"]["rows"]
+    else:
+        refuse_stream_options(max_rows=max_rows, stratify=stratify, engine=engine, address=address)
+        n_rows = _fit_file(calibrator, val[0], ignore_index, reading)
     save(calibrator, output)
-    summary = _summary(method.lower(), calibrator, len(rows[0]), output)
+    summary = _summary(method.lower(), calibrator, n_rows, output)
     if as_json:
         print_json(summary)
     else:
         _print_summary(summary, calibrator, context)
+
+
+def _fit_file(
+    calibrator: Calibrator, val: Path, ignore_index: int | None, reading: dict[str, Any]
+) -> int:
+    """Fit on all rows of one file; gives their number."""
+    from calibrant import scorefiles
+    from calibrant.metrics._labelled import accepted
+
+    with working(f"reading {val.name}"):
+        data = scorefiles.read_scores(val, **reading)
+    with about(val), fitting(calibrator):
+        rows = accepted(data.scores, data.labels, data.weights, data.input, ignore_index)
+        calibrator.set_params(input=data.input).fit(*rows)
+    return len(rows[0])
 
 
 def _summary(method: str, calibrator: Calibrator, rows: int, output: Path) -> dict[str, Any]:
@@ -103,6 +140,7 @@ def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typ
     if isinstance(calibrator, AutoCalibrator):
         _print_choice(calibrator)
     say(f"data    {summary['n_rows']} rows, {summary['n_classes']} classes, {summary['input']}")
+    _print_sample(info.details.get("sample"))
     if info.before is not None and info.after is not None:
         name = f"{info.loss} " if info.loss else ""
         say(f"loss    {name}{info.before:.5f} -> {info.after:.5f} on these rows")
@@ -110,6 +148,15 @@ def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typ
         say(f"note    not converged: {in_flags(info.message, context.command)}")
     say(f"time    {info.seconds:.2f} s")
     say(f"file    {summary['file']}")
+
+
+def _print_sample(sample: dict[str, Any] | None) -> None:
+    """Which of the rows of a stream were fitted on, where it was not all."""
+    if sample is None or sample["kept"] == sample["rows"]:
+        return
+    how = ", the same number of every class" if sample["stratified"] else ""
+    why = f": as many as take {sample['memory']}" if "memory" in sample else ""
+    say(f"sample  {sample['kept']} of them, drawn by their content{how}{why}")
 
 
 def _print_choice(calibrator: AutoCalibrator) -> None:

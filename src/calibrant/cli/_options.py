@@ -11,10 +11,22 @@ ScoresFile = Annotated[
     Path,
     typer.Argument(metavar="SCORES", help="A .npz, .npy, .csv, .parquet, .pt or .safetensors."),
 ]
+ScoresFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="SCORES..",
+        help="A .npz, .npy, .csv, .parquet, .pt or .safetensors; or a folder, a pattern, or many "
+        "of them, which are read as a stream.",
+    ),
+]
 CalibratorFile = Annotated[
     Path, typer.Argument(metavar="CALIBRATOR", help="A file that `calibrant fit` wrote.")
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
+OutputFileOrFolder = Annotated[
+    Path,
+    typer.Option("--output", "-o", help="The file to write; of a stream, the folder."),
+]
 Input = Annotated[
     Literal["logits", "probs"] | None,
     typer.Option("--input", help="What the scores are, where their name does not say it."),

@@ -41,6 +41,29 @@ def method_bar() -> Iterator[Report]:
 
 
 @contextmanager
+def row_bar(what: str) -> Iterator[Report]:
+    """A bar of rows, with their number in a second."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda done, total: None
+        return
+    rows = TextColumn("{task.completed:,} rows")
+    speed = TextColumn("{task.fields[rate]:,.0f} rows/s")
+    columns = ("{task.description}", BarColumn(), rows, speed, TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(printable(what), total=None, rate=0.0)
+
+        def report(done: int, total: int) -> None:
+            rate = bar.tasks[0].speed or 0.0
+            bar.update(task, completed=done, total=total or None, rate=rate)
+
+        yield report
+
+
+@contextmanager
 def fitting(calibrator: Calibrator) -> Iterator[None]:
     """The method's own bar where it has one, else a spinner."""
     if "progress" not in calibrator.get_params(deep=False):

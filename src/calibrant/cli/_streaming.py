@@ -1,39 +1,94 @@
-"""Many files judged as one, in constant memory."""
+"""Scores that are read a few rows at a time: folders, patterns, many files, large ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import glob
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from calibrant.cli._inputs import about, check_same_kind, read_for
+import typer
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
-    from calibrant.metrics import CalibrationMeter, MeterReport
+    from calibrant.streams import ScoreStream
+
+LARGE = 10**9  # bytes of one file from which on it is read as a stream, too
+
+Engine = Annotated[
+    Literal["local", "ray"],
+    typer.Option(help="Who does the work on folders and many files: this process, or Ray."),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Of the Ray cluster; left out: RAY_ADDRESS, or here."),
+]
+MaxRows = Annotated[
+    int | None,
+    typer.Option(min=1, help="The most rows of a stream that are fitted on; left out: 200000."),
+]
+Stratify = Annotated[
+    bool, typer.Option("--stratify", help="Draw the same number of rows of every class.")
+]
 
 
-def measure(
-    files: list[Path],
-    method: Calibrator | None,
-    reading: Mapping[str, Any],
-    bins: Mapping[str, Any],
-    ignore_index: int | None,
-) -> dict[str, MeterReport]:
-    """The scores and, where there is a calibrator, its probabilities: meters add the files up."""
-    from calibrant.metrics import CalibrationMeter
+def is_stream(paths: Sequence[Path]) -> bool:
+    """Whether scores are read a few rows at a time: they are no one file of usual size."""
+    if len(paths) != 1:
+        return True
+    (path,) = paths
+    if path.is_file():
+        return path.suffix.lower() in (".parquet", ".npy") and path.stat().st_size > LARGE
+    return path.is_dir() or glob.has_magic(str(path))
 
-    calibrated = None if method is None else CalibrationMeter(**bins)
-    scores: CalibrationMeter | None = None
-    for file in files:
-        data = read_for(method, file, **reading)
-        if scores is None:
-            scores = CalibrationMeter(input=data.input, **bins)
-        check_same_kind(files[0], scores.input, file, data.input)
-        rows: dict[str, Any] = {"sample_weight": data.weights, "ignore_index": ignore_index}
-        with about(file):
-            scores.update(data.scores, data.labels, **rows)
-            if method is not None and calibrated is not None:
-                calibrated.update(method.predict_proba(data.scores), data.labels, **rows)
-    meters = {"scores": scores, "calibrated": calibrated}
-    return {name: meter.compute() for name, meter in meters.items() if meter is not None}
+
+def refuse_stream_options(**options: Any) -> None:
+    """Refuse options that mean nothing for one file in memory."""
+    for name, value in options.items():
+        if value not in (None, False, "local"):
+            flag = name.replace("_", "-")
+            raise ValueError(f"--{flag} goes with a folder, a pattern, or many files of scores")
+
+
+def open_for(method: Calibrator | None, paths: Sequence[Path], **reading: Any) -> ScoreStream:
+    """The stream of files, which must be what a calibrator takes."""
+    from calibrant.streams import open_stream
+
+    takes = method.input if method else None
+    stream = open_stream(paths, default_input=takes, **reading)
+    if takes not in (None, stream.input):
+        raise ValueError(
+            f"the calibrator takes {takes}, but {stream.sources[0].path} has {stream.input}: "
+            f"if they are {takes} all the same, say --input {takes}"
+        )
+    return stream
+
+
+def workers(engine: str, address: str | None) -> Any:
+    """Who fits, applies and judges streams: a module with functions of the same names."""
+    if engine == "local":
+        if address is not None:
+            raise ValueError("--address goes with --engine ray")
+        from calibrant import streams
+
+        return streams
+    from calibrant.ray import connected
+
+    return connected(address)
+
+
+class Clock:
+    """How long something takes, and how many rows in a second."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+
+    def rate(self, rows: int) -> str:
+        """A few words for people."""
+        return f"{rows / self.seconds:,.0f} rows/s"
+
+    @property
+    def seconds(self) -> float:
+        """Since it was made."""
+        return max(time.perf_counter() - self.started, 1e-9)

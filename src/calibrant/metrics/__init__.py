@@ -10,6 +10,7 @@ from calibrant.metrics._registry import METRICS
 from calibrant.metrics.binned import adaptive_ece, bin_stats, debiased_ece, ece, mce, rms_ece
 from calibrant.metrics.bootstrap import Interval, PairedComparison, bootstrap_ci, compare_paired
 from calibrant.metrics.classwise import classwise_ece, classwise_ece_per_class
+from calibrant.metrics.confidence_meter import ConfidenceMeter
 from calibrant.metrics.consistency import CalibrationTest, calibration_test
 from calibrant.metrics.cox import CoxTest, cox_test
 from calibrant.metrics.cumulative import CumulativeTest, ks_test, kuiper_test
@@ -51,6 +52,7 @@ __all__ = [
     "CalibrationIndices",
     "CalibrationMeter",
     "CalibrationTest",
+    "ConfidenceMeter",
     "CoxTest",
     "CumulativeTest",
     "Estimate",

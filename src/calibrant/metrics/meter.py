@@ -75,9 +75,8 @@ class CalibrationMeter:
         self._state: MeterState | None = None
 
     def __repr__(self) -> str:
-        rows = 0 if self._state is None else int(self._state.count("rows"))
         bins = counted(self.n_bins, "bin")
-        return f"CalibrationMeter({counted(rows, 'row')}, {bins}, {self.input})"
+        return f"CalibrationMeter({counted(self._row_count, 'row')}, {bins}, {self.input})"
 
     def _repr_html_(self) -> str | None:
         """The table of ``compute``; None, for the plain text, before the first row."""
@@ -325,6 +324,10 @@ class CalibrationMeter:
         return first
 
     # --- inside ---
+
+    @property
+    def _row_count(self) -> int:
+        return 0 if self._state is None else int(self._state.count("rows"))
 
     def _settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _SETTINGS}

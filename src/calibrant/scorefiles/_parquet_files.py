@@ -21,14 +21,15 @@ from calibrant.scorefiles._contents import Arrays, Source
 @contextmanager
 def open_parquet(path: Path, allowed: Expansion) -> Iterator[Source]:
     """The names in the schema; only columns that are fetched are read."""
-    parquet = _pyarrow_parquet()
+    parquet = pyarrow_parquet()
     with parquet.ParquetFile(path) as file:
         names = file.schema_arrow.names
         flat = flat_columns(path, names)
         yield Source(path, names, lambda wanted: _fetch(path, allowed, file, wanted), flat)
 
 
-def _pyarrow_parquet() -> Any:
+def pyarrow_parquet() -> Any:
+    """The package that reads and writes them."""
     return need("pyarrow.parquet", "parquet", ".parquet files need")
 
 
@@ -39,17 +40,17 @@ def _fetch(
     if file.metadata.num_rows == 0:
         raise FileError(f"{path} has no rows")
     columns = [name for names in wanted for name in names]
-    widths = {name: _width(path, name, file.schema_arrow.field(name).type) for name in columns}
+    widths = {name: width_of(path, name, file.schema_arrow.field(name).type) for name in columns}
     allowed.check(_size(file.metadata, widths))
     table = file.read(columns=columns)
     result = []
     for names in wanted:
-        arrays = [_column(path, name, table.column(name)) for name in names]
+        arrays = [column_array(path, name, table.column(name)) for name in names]
         result.append(np.stack(arrays, axis=1) if len(arrays) > 1 else arrays[0])
     return result
 
 
-def _width(path: Path, name: str, kind: Any) -> int:
+def width_of(path: Path, name: str, kind: Any) -> int:
     """The bytes of one number of a column.
 
     Text is refused: a dictionary of one long word makes any amount of it.
@@ -78,20 +79,22 @@ def _size(metadata: Any, widths: Mapping[str, int]) -> int:
     return total
 
 
-def _column(path: Path, name: str, column: Any) -> NDArray[Any]:
+def column_array(path: Path, name: str, column: Any, first_row: int = 0) -> NDArray[Any]:
     """A column as an array: (rows,) of numbers, (rows, length) of lists of one length."""
     if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        row = first_row + int(np.flatnonzero(column.is_null().to_numpy())[0])
         raise FileError(f"{path}, column {name!r}: row {row} is null")
     if not hasattr(column.type, "value_type"):
         return np.asarray(column.to_numpy())
     chunks = [chunk for chunk in column.chunks if len(chunk)]
+    if not chunks:
+        return np.zeros((0, max(0, getattr(column.type, "list_size", 0))))
     lengths = np.concatenate([_list_lengths(chunk) for chunk in chunks])
     odd = np.flatnonzero(lengths != lengths[0])
     if odd.size:
         raise FileError(
-            f"{path}, column {name!r}: lists must have one length, row 0 has {lengths[0]} values "
-            f"and row {odd[0]} has {lengths[odd[0]]}"
+            f"{path}, column {name!r}: lists must have one length, row {first_row} has "
+            f"{lengths[0]} values and row {first_row + odd[0]} has {lengths[odd[0]]}"
         )
     values = [chunk.flatten() for chunk in chunks]
     if any(part.null_count for part in values):
@@ -107,7 +110,7 @@ def _list_lengths(chunk: Any) -> NDArray[Any]:
 
 def write_parquet(file: IO[bytes], arrays: Arrays) -> None:
     """The probabilities as lists of one length, every other array as a column of numbers."""
-    parquet = _pyarrow_parquet()
+    parquet = pyarrow_parquet()
     arrow = import_module("pyarrow")
     probs = arrays["probs"]
     lists = arrow.FixedSizeListArray.from_arrays(arrow.array(probs.ravel()), probs.shape[1])

@@ -125,9 +125,9 @@ def read_scores(
     array([[ 2.5,  0. ],
            [-1. ,  1.5]])
     """
-    with _opened(path, max_size) as source:
+    with opened(path, max_size) as source:
         scores_name = choose_scores(source, scores_key, input or default_input)
-        found = _kind(source, scores_name, input, default_input)
+        found = kind_of(source, scores_name, input, default_input)
         labels_name = None
         if labels_path is None:
             labels_name = choose_labels(source, labels_key, need_labels)
@@ -145,7 +145,7 @@ def read_scores(
     return ScoreFile(scores, labels, weights, found, scores_name, labels_name, segments)
 
 
-def _kind(
+def kind_of(
     source: Source, name: str, kind: InputKind | None, default: InputKind | None
 ) -> InputKind:
     """What the scores are: as the caller says, as their name says, or else the default."""
@@ -158,7 +158,7 @@ def _kind(
 
 def _read_labels(path: FilePath, key: str | None, max_size: int | None) -> tuple[NDArray[Any], str]:
     """The labels of a file of their own, and their name."""
-    with _opened(path, max_size) as source:
+    with opened(path, max_size) as source:
         name = NAMELESS
         if source.nameless:
             refuse_key(source, key)
@@ -167,10 +167,17 @@ def _read_labels(path: FilePath, key: str | None, max_size: int | None) -> tuple
         return source.fetch([[name]])[0], name
 
 
-def _opened(path: FilePath, max_size: int | None) -> AbstractContextManager[Source]:
+def opened(path: FilePath, max_size: int | None) -> AbstractContextManager[Source]:
+    """A file that is there and may be read, whatever its format; its faults become a FileError."""
     path = Path(path)
     allowed = Expansion(path, max_size)
     chosen = format_of(path)
+    check_readable(path)
+    return _parsed(path, allowed, chosen)
+
+
+def check_readable(path: Path) -> None:
+    """Refuse what is no file, or may not be read, in words that say so."""
     try:
         mode = path.stat().st_mode  # a loop of links ends here, in the system's own words
     except FileNotFoundError:
@@ -179,7 +186,6 @@ def _opened(path: FilePath, max_size: int | None) -> AbstractContextManager[Sour
         state = "is a folder" if stat.S_ISDIR(mode) else "is a device or a pipe"
         raise FileNotFoundError(f"{path} {state}, not a file")
     path.open("rb").close()  # so that a refusal of the system reads as one
-    return _parsed(path, allowed, chosen)
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from calibrant._arrays import as_scores
 from calibrant._fit_info import FitInfo
 from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
-from calibrant.calibrators._best_temperature import scaled_profile
 from calibrant.calibrators._parameters import check_choice, check_counts, check_positive
 from calibrant.calibrators.temperature._adaptive import (
     DEFAULT_LOSS,
@@ -140,11 +139,14 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
     # --- fitting ---
 
     @final
-    def _profile(self, scores: Any, labels: Any, sample_weight: Any) -> TemperatureProfile:
+    def _profile_at(
+        self, scale: float, scores: Any, labels: Any, sample_weight: Any
+    ) -> TemperatureProfile:
         if self._clip is not None:
             scores = as_scores(scores, self.input)
             scores = array_namespace(scores).clip(scores, -self._clip, self._clip)
-        return scaled_profile(scores, labels, sample_weight, self.input, self.top_k)
+        profile = TemperatureProfile(scale=scale, top_k=self.top_k)
+        return profile._add(scores, labels, sample_weight, self.input)
 
     @final
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:

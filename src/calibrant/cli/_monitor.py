@@ -1,0 +1,73 @@
+"""``calibrant monitor``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from calibrant.cli._options import (
+    IgnoreIndex,
+    Input,
+    LabelsFile,
+    LabelsKey,
+    MaxSize,
+    NBins,
+    ScoresFiles,
+    ScoresKey,
+    given,
+)
+from calibrant.cli._streaming import open_for
+
+if TYPE_CHECKING:
+    from calibrant.monitoring import WindowReport
+
+
+def monitor(
+    scores: ScoresFiles,
+    window: Annotated[int, typer.Option(min=1, help="Rows of a window.")] = 10_000,
+    expected_run: Annotated[
+        float | None,
+        typer.Option(min=1.0, help="Windows until a false alarm, at least; left out: 1000."),
+    ] = None,
+    min_error: Annotated[
+        float | None,
+        typer.Option(help="The debiased ECE below which there is no alarm; left out: 0."),
+    ] = None,
+    n_bins: NBins = None,
+    kind: Input = None,
+    labels: LabelsFile = None,
+    scores_key: ScoresKey = None,
+    labels_key: LabelsKey = None,
+    ignore_index: IgnoreIndex = None,
+    max_size: MaxSize = None,
+) -> None:
+    """Watch calibration over rows in their order: a line of JSON for every window.
+
+    Rows at the end that fill no window are a window of their own. The exit code is 0, alarms or
+    not.
+    """
+    from calibrant._memory import parse_size
+    from calibrant.monitoring import CalibrationMonitor
+
+    stream = open_for(
+        None,
+        scores,
+        input=kind,
+        scores_key=scores_key,
+        labels_key=labels_key,
+        labels_path=labels,
+        max_size=parse_size(max_size),
+    )
+    if stream.input == "confidence":
+        raise ValueError("a monitor reads logits or probs, got confidences alone")
+    settings = given(expected_run=expected_run, min_error=min_error, n_bins=n_bins)
+    watch = CalibrationMonitor(window, input=stream.input, on_window=_print_window, **settings)
+    for batch in stream:
+        with batch.blamed():
+            watch.update(batch.scores, batch.labels, ignore_index=ignore_index)
+    watch.close()
+
+
+def _print_window(window: WindowReport) -> None:
+    typer.echo(window.to_json())

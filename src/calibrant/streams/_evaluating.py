@@ -1,0 +1,146 @@
+"""Judging a stream by meters, which add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from calibrant._progress import reporter
+from calibrant._types import Progress
+from calibrant.calibrators import Calibrator
+from calibrant.metrics import CalibrationMeter, ConfidenceMeter, MeterReport
+from calibrant.metrics._readings import DEFAULT_BINS
+from calibrant.streams._batch import Batch, StreamKind
+from calibrant.streams._stream import ScoreStream
+
+Meter = CalibrationMeter | ConfidenceMeter
+Meters = dict[str, Meter]
+MANY_CLASSES = 10_000  # from here on a meter keeps no bins of every class
+
+
+def evaluate_stream(
+    stream: ScoreStream,
+    calibrator: Calibrator | None = None,
+    *,
+    n_bins: int = DEFAULT_BINS,
+    ignore_index: int | None = None,
+    progress: Progress = False,
+) -> MeterReport:
+    """Judge the scores of a stream, or what a calibrator makes of them, in constant memory.
+
+    Parameters
+    ----------
+    stream : ScoreStream
+        Labelled scores, see ``open_stream``; of confidences alone, such as ``apply_stream`` writes
+        with ``only="confidence"``, the metrics of the predicted class are given.
+    calibrator : Calibrator, optional
+        Judge its probabilities in place of the scores.
+    n_bins : int, default 15
+        The number of bins.
+    ignore_index : int, optional
+        Rows with this label are left out.
+    progress : bool or callable, default False
+        True shows a bar on standard error; a callable is called as ``progress(done, total)`` with
+        rows, the total being 0 where it is not known.
+
+    Returns
+    -------
+    MeterReport
+        The metrics by name, and the bins. Up to 10,000 classes there are the ones of every class.
+
+    Raises
+    ------
+    ValueError
+        Where rows are refused (a note names the file) or have no labels.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from calibrant.streams import open_stream
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> np.save(folder / "a.probs.npy", [[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
+    >>> np.save(folder / "a.label.npy", [0, 1, 1])
+    >>> round(evaluate_stream(open_stream(folder)).accuracy, 4)
+    0.6667
+    """
+    judge = Judge(stream.input, calibrator, n_bins, ignore_index)
+    with reporter("evaluating", progress) as report:
+        meters = judge.measured(stream.reported(report))
+    return meters["scores" if calibrator is None else "calibrated"].compute()
+
+
+def judged(
+    stream: ScoreStream,
+    calibrator: Calibrator | None = None,
+    *,
+    n_bins: int = DEFAULT_BINS,
+    ignore_index: int | None = None,
+    progress: Progress = False,
+) -> dict[str, MeterReport]:
+    """The scores and, where there is a calibrator, its probabilities, in one pass."""
+    judge = Judge(stream.input, calibrator, n_bins, ignore_index, also_scores=True)
+    with reporter("evaluating", progress) as report:
+        meters = judge.measured(stream.reported(report))
+    return {name: meter.compute() for name, meter in meters.items()}
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Makes meters of rows: of all of them, or of those that one worker has."""
+
+    kind: StreamKind
+    calibrator: Calibrator | None = None
+    n_bins: int = DEFAULT_BINS
+    ignore_index: int | None = None
+    also_scores: bool = False  # beside what a calibrator makes of them
+
+    def measured(self, batches: Iterable[Batch]) -> Meters:
+        """The meters of some rows; none where there are no rows."""
+        meters: Meters = {}
+        for batch in batches:
+            with batch.blamed():
+                if batch.labels is None:
+                    raise ValueError("metrics need labels, and there are none")
+                if not len(batch) or (batch.weights is not None and not batch.weights.any()):
+                    continue  # rows of weight 0 are as good as absent
+                if not meters:
+                    meters = self._fresh(batch)
+                self._add(meters, batch)
+        if not meters:
+            raise ValueError("there are no rows to judge")
+        return meters
+
+    def _fresh(self, batch: Batch) -> Meters:
+        if self.kind == "confidence":
+            if self.calibrator is not None:
+                raise ValueError("a calibrator reads logits or probs, got confidences alone")
+            return {"scores": ConfidenceMeter(self.n_bins)}
+        classwise = batch.scores.ndim == 1 or batch.scores.shape[1] <= MANY_CLASSES
+        meters: Meters = {}
+        if self.calibrator is None or self.also_scores:
+            meters["scores"] = CalibrationMeter(self.n_bins, self.kind, classwise=classwise)
+        if self.calibrator is not None:
+            if self.kind != self.calibrator.input_:
+                raise ValueError(f"the calibrator takes {self.calibrator.input_}, got {self.kind}")
+            meters["calibrated"] = CalibrationMeter(self.n_bins, classwise=classwise)
+        return meters
+
+    def _add(self, meters: Meters, batch: Batch) -> None:
+        labels, weights, ignored = batch.labels, batch.weights, self.ignore_index
+        for name, meter in meters.items():
+            if isinstance(meter, ConfidenceMeter):
+                known = (batch.scores, batch.predictions, labels, weights)
+                meter.update(*known, ignore_index=ignored)
+            else:
+                scores = batch.scores
+                if name == "calibrated" and self.calibrator is not None:
+                    scores = self.calibrator.predict_proba(scores)
+                meter.update(scores, labels, weights, ignore_index=ignored)
+
+
+def merged(one: Meters, other: Meters) -> Meters:
+    """The meters of the rows of both."""
+    if not one or not other:
+        return one or other
+    return {name: one[name].merge(other[name]) for name in one}  # type: ignore[arg-type]

@@ -1,0 +1,280 @@
+"""Monitors: windows do not depend on how rows arrive, and false alarms are as rare as promised."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant import CalibrationMonitor, CalibrationWarning
+from calibrant.metrics import CalibrationMeter
+
+HOUR = timedelta(hours=1)
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def rows(n_rows: int, sharper: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Calibrated probabilities, or those of logits that are so many times too large, and labels."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(n_rows, 4)) * 1.5
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    weight = np.exp(sharper * logits)
+    return weight / weight.sum(axis=1, keepdims=True), labels
+
+
+def watched(cuts: list[int], **settings: Any) -> CalibrationMonitor:
+    probs, labels = rows(1000)
+    monitor = CalibrationMonitor(window=150, **settings)
+    for part in np.split(np.arange(1000), cuts):
+        monitor.update(probs[part], labels[part])
+    return monitor
+
+
+# --- windows ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cuts", [[1], [150, 300], [149, 151, 151, 900], list(range(0, 1000, 7))])
+def test_windows_do_not_depend_on_how_rows_arrive(cuts: list[int]) -> None:
+    whole, parts = watched([]), watched(cuts)
+    assert [w.n_rows for w in whole.windows] == [150] * 6
+    assert [(w.start, w.end) for w in whole.windows][:2] == [(0, 150), (150, 300)]
+    for one, other in zip(whole.windows, parts.windows, strict=True):
+        for name, value in one.to_dict().items():
+            assert other.to_dict()[name] == pytest.approx(value, rel=1e-9), name
+    last = parts.close()
+    assert last is not None
+    assert (last.n_rows, last.start, last.end) == (100, 900, 1000)
+    assert parts.close() is None
+
+
+def test_a_window_has_the_values_of_its_rows() -> None:
+    probs, labels = rows(1000)
+    window = watched([]).windows[2]
+    part = slice(300, 450)
+    assert window.ece == pytest.approx(calibrant.metrics.ece(probs[part], labels[part]))
+    assert window.nll == pytest.approx(calibrant.metrics.nll(probs[part], labels[part]))
+    assert window.confidence == pytest.approx(probs[part].max(axis=1).mean())
+    assert f"2: 150 rows, said {window.confidence:.1%}" in repr(window)
+
+
+def test_windows_of_time_begin_at_whole_hours() -> None:
+    probs, labels = rows(600)
+    moments = [START + timedelta(minutes=10 + i / 4) for i in range(600)]
+    seconds = np.array([moment.timestamp() for moment in moments])
+    stamps = np.array([np.datetime64(m.replace(tzinfo=None), "us") for m in moments])
+    reports = []
+    for time in (moments, seconds, stamps):
+        monitor = CalibrationMonitor(HOUR)
+        for part in np.array_split(np.arange(600), 11):
+            monitor.update(probs[part], labels[part], time=np.asarray(time)[part])
+        monitor.close()
+        reports.append([window.to_dict() for window in monitor.windows])
+    assert reports[0] == reports[1] == reports[2]
+    first, second, third = reports[0]
+    assert (first["start"], first["end"]) == (
+        "2026-03-01T00:00:00+00:00",
+        "2026-03-01T01:00:00+00:00",
+    )
+    assert [first["n_rows"], second["n_rows"], third["n_rows"]] == [200, 240, 160]
+
+
+def test_rows_of_one_moment_and_empty_hours() -> None:
+    probs, labels = rows(100)
+    monitor = CalibrationMonitor(HOUR)
+    monitor.update(probs.tolist(), labels, time=START)
+    (ended,) = monitor.update(probs, labels, time=START + 5 * HOUR)
+    assert ended.n_rows == 100
+    assert len(monitor.windows) == 1  # hours without rows are no windows
+
+
+def test_late_rows_are_left_out_counted_and_told() -> None:
+    probs, labels = rows(100)
+    monitor = CalibrationMonitor(HOUR)
+    monitor.update(probs, labels, time=START + HOUR)
+    with pytest.warns(CalibrationWarning, match="30 rows left out: their window had ended"):
+        monitor.update(probs[:30], labels[:30], time=START)
+    assert monitor.late_rows == 30
+    window = monitor.close()
+    assert window is not None
+    assert window.n_rows == 100
+
+
+def test_ignored_rows_are_absent() -> None:
+    probs, labels = rows(1000)
+    extra = np.insert(labels, np.arange(0, 1000, 3), -100)
+    index = np.insert(np.arange(1000), np.arange(0, 1000, 3), 0)
+    monitor = CalibrationMonitor(window=150)
+    monitor.update(probs[index], extra, ignore_index=-100)
+    assert [w.to_dict() for w in monitor.windows] == [w.to_dict() for w in watched([]).windows]
+
+
+def test_logits_are_watched_as_such() -> None:
+    probs, labels = rows(300)
+    monitor = CalibrationMonitor(window=300, input="logits")
+    (window,) = monitor.update(np.log(probs), labels)
+    assert window.ece == pytest.approx(calibrant.metrics.ece(probs, labels))
+
+
+def test_windows_measured_elsewhere_are_observed() -> None:
+    probs, labels = rows(1000)
+    monitor = CalibrationMonitor(window=150)
+    for first in range(0, 900, 150):
+        halves = [slice(first, first + 60), slice(first + 60, first + 150)]
+        one, other = (CalibrationMeter().update(probs[h], labels[h]) for h in halves)
+        monitor.observe(one.merge(other), first, first + 150)
+    for one, other in zip(monitor.windows, watched([]).windows, strict=True):
+        assert one.evidence == pytest.approx(other.evidence)
+        assert one.p_value == pytest.approx(other.p_value)
+
+
+# --- reports ----------------------------------------------------------------------------------
+
+
+def test_every_window_is_told_as_it_ends_and_as_json_lines() -> None:
+    told: list[Any] = []
+    monitor = watched([100, 700], on_window=told.append)
+    assert told == monitor.windows
+    lines = monitor.to_jsonl().splitlines()
+    assert [json.loads(line) for line in lines] == [w.to_dict() for w in monitor.windows]
+    frame = monitor.to_frame()
+    assert frame["n_rows"].tolist() == [150] * 6
+    assert repr(monitor) == "CalibrationMonitor(6 windows of 150 rows, 0 alarms)"
+
+
+@pytest.mark.parametrize("restart", [1, 150, 443])
+def test_a_restart_changes_nothing(restart: int) -> None:
+    probs, labels = rows(1000, sharper=1.4)
+    whole = CalibrationMonitor(window=150, expected_run=50.0, min_error=0.01)
+    whole.update(probs, labels)
+    first = CalibrationMonitor(window=150, expected_run=50.0, min_error=0.01)
+    first.update(probs[:restart], labels[:restart])
+    told: list[Any] = []
+    second = CalibrationMonitor.from_json(first.to_json(), on_window=told.append)
+    second.update(probs[restart:], labels[restart:])
+    found = [*first.windows, *second.windows]
+    assert [w.alarm for w in found] == [w.alarm for w in whole.windows]
+    for one, other in zip(found, whole.windows, strict=True):
+        assert (one.index, one.start) == (other.index, other.start)
+        assert one.evidence == pytest.approx(other.evidence, rel=1e-9)
+    assert told == second.windows
+
+
+def test_a_restart_within_an_hour() -> None:
+    probs, labels = rows(100)
+    first = CalibrationMonitor(HOUR)
+    first.update(probs[:40], labels[:40], time=START)
+    second = CalibrationMonitor.from_json(first.to_json())
+    second.update(probs[40:], labels[40:], time=START + HOUR / 2)
+    with pytest.warns(CalibrationWarning, match="1 row left out"):
+        second.update(probs[:1], labels[:1], time=START - HOUR)
+    window = second.close()
+    assert window is not None
+    assert (window.n_rows, window.start) == (100, "2026-03-01T00:00:00+00:00")
+
+
+# --- alarms -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sharper", [0.6, 1.6])
+def test_a_shift_is_found_soon_and_not_before(sharper: float) -> None:
+    monitor = CalibrationMonitor(window=500)
+    for window in range(20):
+        monitor.update(*rows(500, 1.0, seed=window))
+    assert not any(window.alarm for window in monitor.windows)
+    for window in range(6):
+        monitor.update(*rows(500, sharper, seed=100 + window))
+    alarms = [window.index for window in monitor.windows if window.alarm]
+    assert alarms
+    assert alarms[0] <= 23
+
+
+def test_errors_that_nobody_minds_give_no_alarm() -> None:
+    probs, labels = rows(20_000, 1.1)
+    sensitive = CalibrationMonitor(window=20_000)
+    tolerant = CalibrationMonitor(window=20_000, min_error=0.1)
+    assert sensitive.update(probs, labels)[0].alarm
+    assert not tolerant.update(probs, labels)[0].alarm
+
+
+def test_single_windows_are_tested_at_their_level() -> None:
+    p_values = []
+    for seed in range(300):
+        monitor = CalibrationMonitor(window=300)
+        p_values.append(monitor.update(*rows(300, seed=seed))[0].p_value)
+    assert 0.01 < np.mean(np.array(p_values) < 0.05) < 0.09
+
+
+@pytest.mark.slow
+def test_calibrated_rows_alarm_no_sooner_than_promised() -> None:
+    """The mean over 40 runs of the windows until the first alarm, cut off at 200."""
+    lengths = []
+    for run in range(40):
+        monitor = CalibrationMonitor(window=200, expected_run=20.0)
+        for window in range(200):
+            (ended,) = monitor.update(*rows(200, seed=1000 * run + window))
+            if ended.alarm:
+                break
+        lengths.append(len(monitor.windows))
+    assert np.mean(lengths) >= 20.0
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"window": 0}, "window must be a number of rows from 1 on, or a timedelta, got 0"),
+        ({"window": 1.5}, "window must be a number of rows"),
+        ({"window": True}, "window must be a number of rows"),
+        ({"window": timedelta(0)}, "window must be longer than no time, got 0:00:00"),
+        ({"expected_run": 0.5}, "expected_run must be at least 1 window, got 0.5"),
+        ({"expected_run": np.nan}, "expected_run must be at least 1 window"),
+        ({"min_error": 1.0}, r"min_error must lie in \[0, 1\), got 1.0"),
+        ({"input": "x"}, 'input must be "logits" or "probs"'),
+    ],
+)
+def test_bad_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CalibrationMonitor(**settings)
+
+
+def test_bad_rows() -> None:
+    probs, labels = rows(10)
+    by_rows, by_time = CalibrationMonitor(5), CalibrationMonitor(HOUR)
+    with pytest.raises(ValueError, match="time goes with windows of time: this one counts rows"):
+        by_rows.update(probs, labels, time=START)
+    with pytest.raises(ValueError, match="windows of time need the time of the rows"):
+        by_time.update(probs, labels)
+    with pytest.raises(ValueError, match="time must have its zone, such as UTC"):
+        by_time.update(probs, labels, time=START.replace(tzinfo=None))
+    with pytest.raises(ValueError, match=r"one per row \(10\), got shape \(3,\)"):
+        by_time.update(probs, labels, time=[0.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match="time must be known for every row"):
+        by_time.update(probs, labels, time=np.nan)
+    with pytest.raises(ValueError, match="time must be times or seconds since 1970, got <U1"):
+        by_time.update(probs, labels, time="x")
+    with pytest.raises(ValueError, match=r"labels must lie in 0\.\.3"):
+        by_rows.update(probs, labels + 4)
+    assert by_rows.update(probs[:0], labels[:0]) == []
+
+
+def test_bad_meters_and_states() -> None:
+    monitor = CalibrationMonitor(5)
+    with pytest.raises(ValueError, match="at least one row, got an empty meter"):
+        monitor.observe(CalibrationMeter(), 0, 5)
+    weighted = CalibrationMeter().update(*rows(5), np.arange(1.0, 6.0))
+    with pytest.raises(ValueError, match="rows without weights, got a meter of weighted ones"):
+        monitor.observe(weighted, 0, 5)
+    with pytest.raises(ValueError, match="the state of a monitor must be JSON"):
+        CalibrationMonitor.from_json("{")
+    with pytest.raises(ValueError, match="the state of a monitor must have begun, ended"):
+        CalibrationMonitor.from_json("{}")
+    changed = json.loads(monitor.to_json())
+    changed["meter"] = changed["meter"].replace("15", "16")
+    with pytest.raises(ValueError, match="changed after it was written"):
+        CalibrationMonitor.from_json(json.dumps(changed))
