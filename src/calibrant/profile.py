@@ -334,8 +334,9 @@ class TemperatureProfile:
         progress: Progress = False,
         *,
         may_be_empty: bool = False,
+        associate: bool = True,
     ) -> Self:
-        """Check rows and add their summary."""
+        """Check rows and add their summary; ``associate``: see whether labels belong to them."""
         expected = self.n_classes if self._blocks else None
         scores = as_scores(scores, kind, expected, may_be_empty=may_be_empty)
         rows, classes = scores.shape
@@ -357,7 +358,7 @@ class TemperatureProfile:
         label_gap = np.concatenate([part.label_gap for part in parts])
         block = _block_of(_joined([part.rows for part in parts]), peak, label_gap, weight)
         seen = self._association
-        if seen.rows < MOST_ROWS:
+        if associate and seen.rows < MOST_ROWS:
             seen += association(scores, target, weight, kind)
         if self._blocks:
             self._association = seen

@@ -720,10 +720,17 @@ class ProfileCalibrator(Calibrator, ABC):
         return scaled(lambda scale: self._profile_at(scale, scores, labels, sample_weight))
 
     def _profile_at(
-        self, scale: float, scores: Any, labels: Any, sample_weight: Any
+        self,
+        scale: float,
+        scores: Any,
+        labels: Any,
+        sample_weight: Any,
+        *,
+        associate: bool = True,
     ) -> TemperatureProfile:
         """The profile of some rows of all, by a scale that is known; a method may refine it."""
-        return TemperatureProfile(scale=scale)._add(scores, labels, sample_weight, self.input)
+        rows = (scores, labels, sample_weight, self.input)
+        return TemperatureProfile(scale=scale)._add(*rows, associate=associate)
 
     @abstractmethod
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:

@@ -38,6 +38,7 @@ from calibrant.streams._reservoir import (
 from calibrant.streams._stream import ScoreStream
 
 MAX_ROWS = 200_000
+_LOOKED_AT = 256  # rows, to see whether scores and labels belong together
 MAX_BYTES = 2**28  # of the rows that are kept
 
 Sampler = Callable[["Collector"], "Reservoir[Any]"]
@@ -262,7 +263,9 @@ class Collector:
         rows: Any = ScoreRows(scores[chosen])
         if isinstance(self.model, ProfileCalibrator):
             some = (scores[chosen], labels[chosen], weight[chosen])
-            rows = ProfileRows(self.model._profile_at(self.scale, *some))
+            looked = reservoir.n_rows - len(labels)  # whether labels belong is seen on the first
+            profile = self.model._profile_at(self.scale, *some, associate=looked < _LOOKED_AT)
+            rows = ProfileRows(profile)
         reservoir.add(chosen, labels, weight, rows)
 
     def checked(self, batch: Batch) -> tuple[NDArray[Any], Labels, Floats]:

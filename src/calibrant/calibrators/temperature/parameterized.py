@@ -140,13 +140,19 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
 
     @final
     def _profile_at(
-        self, scale: float, scores: Any, labels: Any, sample_weight: Any
+        self,
+        scale: float,
+        scores: Any,
+        labels: Any,
+        sample_weight: Any,
+        *,
+        associate: bool = True,
     ) -> TemperatureProfile:
         if self._clip is not None:
             scores = as_scores(scores, self.input)
             scores = array_namespace(scores).clip(scores, -self._clip, self._clip)
         profile = TemperatureProfile(scale=scale, top_k=self.top_k)
-        return profile._add(scores, labels, sample_weight, self.input)
+        return profile._add(scores, labels, sample_weight, self.input, associate=associate)
 
     @final
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
