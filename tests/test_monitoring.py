@@ -112,6 +112,35 @@ def test_ignored_rows_are_absent() -> None:
     assert [w.to_dict() for w in monitor.windows] == [w.to_dict() for w in watched([]).windows]
 
 
+@pytest.mark.parametrize("restart", [1, 2, 200, 777])
+def test_ignored_rows_are_absent_across_restarts(restart: int) -> None:
+    """Where windows begin and end shows that the open one counts the rows it has, and no others."""
+    probs, labels = rows(1000)
+    labels[::3] = -100
+    monitor = CalibrationMonitor(window=150)
+    found = monitor.update(probs[:restart], labels[:restart], ignore_index=-100)
+    monitor = CalibrationMonitor.from_json(monitor.to_json())
+    found += monitor.update(probs[restart:], labels[restart:], ignore_index=-100)
+    last = monitor.close()
+    assert last is not None
+    assert [w.n_rows for w in [*found, last]] == [150] * 4 + [66]
+    assert [w.start for w in [*found, last]] == [0, 150, 300, 450, 600]
+    assert last.end == 666
+
+
+def test_an_hour_of_ignored_rows_is_no_window() -> None:
+    probs, labels = rows(30)
+    monitor = CalibrationMonitor(HOUR)
+    monitor.update(probs, np.full(30, -100), time=START, ignore_index=-100)
+    monitor = CalibrationMonitor.from_json(monitor.to_json())
+    assert monitor.close() is None
+    half = np.where(np.arange(30) < 15, -100, labels)
+    monitor.update(probs, half, time=START + HOUR, ignore_index=-100)
+    window = monitor.close()
+    assert window is not None
+    assert (window.n_rows, window.start) == (15, "2026-03-01T01:00:00+00:00")
+
+
 def test_logits_are_watched_as_such() -> None:
     probs, labels = rows(300)
     monitor = CalibrationMonitor(window=300, input="logits")
@@ -176,6 +205,21 @@ def test_a_restart_within_an_hour() -> None:
     assert (window.n_rows, window.start) == (100, "2026-03-01T00:00:00+00:00")
 
 
+@pytest.mark.parametrize("window", [5, HOUR, timedelta(microseconds=1), timedelta(days=330_000)])
+@pytest.mark.parametrize("expected_run", [1, 1e300, np.inf])
+def test_every_state_loads_again(window: Any, expected_run: float) -> None:
+    monitor = CalibrationMonitor(window, expected_run=expected_run)
+    time = None if window == 5 else START
+    for n_rows in (0, 3, 1):
+        monitor.update(*rows(n_rows), time=time)
+        text = monitor.to_json()
+        assert CalibrationMonitor.from_json(text).to_json() == text
+    monitor.close()
+    again = CalibrationMonitor.from_json(monitor.to_json())
+    assert (again.window, again.expected_run) == (window, expected_run)
+    assert again.to_json() == monitor.to_json()
+
+
 # --- alarms -----------------------------------------------------------------------------------
 
 
@@ -232,6 +276,7 @@ def test_calibrated_rows_alarm_no_sooner_than_promised() -> None:
         ({"window": 1.5}, "window must be a number of rows"),
         ({"window": True}, "window must be a number of rows"),
         ({"window": timedelta(0)}, "window must be longer than no time, got 0:00:00"),
+        ({"window": timedelta.max}, "window must be at most 330,000 days, got 999999999 days"),
         ({"expected_run": 0.5}, "expected_run must be at least 1 window, got 0.5"),
         ({"expected_run": np.nan}, "expected_run must be at least 1 window"),
         ({"min_error": 1.0}, r"min_error must lie in \[0, 1\), got 1.0"),
@@ -254,27 +299,79 @@ def test_bad_rows() -> None:
         by_time.update(probs, labels, time=START.replace(tzinfo=None))
     with pytest.raises(ValueError, match=r"one per row \(10\), got shape \(3,\)"):
         by_time.update(probs, labels, time=[0.0, 1.0, 2.0])
-    with pytest.raises(ValueError, match="time must be known for every row"):
-        by_time.update(probs, labels, time=np.nan)
+    for unknown in (np.nan, np.array(["NaT"] * 10, "M8[s]")):
+        with pytest.raises(ValueError, match="time must be known for every row"):
+            by_time.update(probs, labels, time=unknown)
+    with pytest.raises(ValueError, match=r"within 330,000 days of 1970, got 1\.7e\+12 seconds"):
+        by_time.update(probs, labels, time=np.arange(10) + 1.7e12)  # milliseconds
     with pytest.raises(ValueError, match="time must be times or seconds since 1970, got <U1"):
         by_time.update(probs, labels, time="x")
     with pytest.raises(ValueError, match=r"labels must lie in 0\.\.3"):
         by_rows.update(probs, labels + 4)
+    for fewer, more in ((probs, labels[:7]), (probs[:7], labels)):
+        with pytest.raises(ValueError, match=r"labels must be one per row \("):
+            by_rows.update(fewer, more)
+        with pytest.raises(ValueError, match=r"labels must be one per row \("):
+            by_time.update(fewer, more, time=START)
+    assert by_rows.close() is by_time.close() is None
     assert by_rows.update(probs[:0], labels[:0]) == []
 
 
-def test_bad_meters_and_states() -> None:
+def test_bad_meters() -> None:
     monitor = CalibrationMonitor(5)
     with pytest.raises(ValueError, match="at least one row, got an empty meter"):
         monitor.observe(CalibrationMeter(), 0, 5)
     weighted = CalibrationMeter().update(*rows(5), np.arange(1.0, 6.0))
     with pytest.raises(ValueError, match="rows without weights, got a meter of weighted ones"):
         monitor.observe(weighted, 0, 5)
-    with pytest.raises(ValueError, match="the state of a monitor must be JSON"):
-        CalibrationMonitor.from_json("{")
-    with pytest.raises(ValueError, match="the state of a monitor must have begun, ended"):
-        CalibrationMonitor.from_json("{}")
-    changed = json.loads(monitor.to_json())
-    changed["meter"] = changed["meter"].replace("15", "16")
+
+
+def state(size: int | timedelta = 5, /, **changes: Any) -> str:
+    """That of a monitor which has seen three rows, with some of its parts changed."""
+    monitor = CalibrationMonitor(size)
+    monitor.update(*rows(3), time=None if isinstance(size, int) else START)
+    return json.dumps({**json.loads(monitor.to_json()), **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "the state of a monitor must be JSON: "),
+        (state(evidence=np.nan), "must be JSON: NaN is no number of JSON"),
+        ("[1]", r"must have window, window_seconds, .*, evidence and nothing else, got \[1\]"),
+        ("{}", r"must have window, window_seconds, .*, evidence and nothing else, got \[\]"),
+        (state(rows=3), "and nothing else, got "),
+        (state(window="5"), "window of a monitor must be a whole number or null, got '5'"),
+        (state(window=True), "window of a monitor must be a whole number or null, got True"),
+        (state(window=0), "window must be a number of rows from 1 on"),
+        (state(window=None), "must have either window or window_seconds"),
+        (state(window_seconds=60), "must have either window or window_seconds"),
+        (state(HOUR, window_seconds=-1), "window must be longer than no time"),
+        (state(HOUR, window_seconds=1e300), r"at most 330,000 days, got 1e\+300 s"),
+        (state(expected_run="1"), "expected_run of a monitor must be a number or null, got '1'"),
+        (state(expected_run=10**400), "expected_run of a monitor must be a number or null"),
+        (state(expected_run=0), "expected_run must be at least 1 window, got 0"),
+        (state(min_error=None), "min_error of a monitor must be a number, got None"),
+        (state(meter={}), "meter of a monitor must be text, got {}"),
+        (state(place=1.5), r"place of a monitor must be a whole number, got 1\.5"),
+        (state(place=-1), "place of a monitor must be at least 0, got -1"),
+        (state(HOUR, place=10**9), "place of a monitor must be a time near 1970, got 1000000000"),
+        (state(begun=0), "begun of a monitor must be true or false, got 0"),
+        (state(ended=-1), "ended of a monitor must be at least 0, got -1"),
+        (state(late_rows=-1), "late_rows of a monitor must be at least 0, got -1"),
+        (state(evidence=1).replace("1}", "1e999}"), "evidence of a monitor must be a number or"),
+        (state(window=3), "the open window of a monitor must have fewer than 3 rows, got 3"),
+    ],
+)
+def test_bad_states(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CalibrationMonitor.from_json(text)
+
+
+def test_bad_meters_of_states() -> None:
+    meter = json.loads(state())["meter"]
     with pytest.raises(ValueError, match="changed after it was written"):
-        CalibrationMonitor.from_json(json.dumps(changed))
+        CalibrationMonitor.from_json(state(meter=meter.replace("15", "16")))
+    weighted = CalibrationMeter().update(*rows(3), np.arange(1.0, 4.0)).to_json()
+    with pytest.raises(ValueError, match="must have rows without weights"):
+        CalibrationMonitor.from_json(state(meter=weighted))

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import calibrant
 from calibrant._frames import frame_of
-from calibrant._tables import Table, Tables
+from calibrant._tables import Shown, Table, Tables
 from calibrant.metrics import BinStats, CalibrationMeter
 
 
@@ -128,6 +128,14 @@ def test_rich_shows_what_text_shows(results, name):
     with console.capture() as captured:
         console.print(result)
     assert sorted(set(captured.get().replace("─", "").split())) == sorted(set(str(result).split()))
+
+
+def test_what_has_no_tables_cannot_be_made():
+    class Untold(Shown):
+        pass
+
+    with pytest.raises(TypeError, match="abstract"):
+        Untold()
 
 
 def test_markup_is_no_markup():

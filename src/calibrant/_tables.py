@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -95,11 +96,12 @@ def _style(cell: str) -> str:
     return "bold green" if cell.startswith(BEST) else ""
 
 
-class Shown:
+class Shown(ABC):
     """Something that a few tables tell: ``print``, notebooks and rich all show them."""
 
+    @abstractmethod
     def _tables(self) -> Sequence[Table]:
-        raise NotImplementedError
+        """The tables, from top to bottom."""
 
     def __str__(self) -> str:
         return "\n\n".join(table.text() for table in self._tables())

@@ -11,34 +11,37 @@ by a factor per window.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from reprlib import repr as shown
-from typing import Any, NamedTuple, Self
+from types import NoneType
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit, logit, logsumexp
 
+from calibrant import _json
 from calibrant._arrays import as_numpy, as_scores
-from calibrant._binning import BinStats
 from calibrant._documents import PlainDocument
 from calibrant._errors import warn
 from calibrant._frames import Backend, frame_of
 from calibrant._tables import counted
-from calibrant._types import Floats, InputKind, RowRule
+from calibrant._types import Array, InputKind, RowRule
+from calibrant.metrics._drift import Evidence
 from calibrant.metrics._labelled import accepted
 from calibrant.metrics._readings import DEFAULT_BINS
+from calibrant.metrics._window_times import (
+    LONGEST,
+    checked_window,
+    moment,
+    window_numbers,
+    window_of,
+)
 from calibrant.metrics.meter import CalibrationMeter
 
 __all__ = ["CalibrationMonitor", "WindowReport"]
-
-# The bets: true chances whose log-odds are a + b (log-odds of the confidence), (a, b - 1) at these
-# distances in eight directions. Small ones pay for windows of many rows, large ones for few.
-_DISTANCES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
-_ANGLES = np.pi * np.arange(8) / 4.0
-_FURTHEST = 15.0  # log-odds of a confidence that nobody can check: 1 - 3e-7
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,7 +169,7 @@ class CalibrationMonitor:
         row_sums: RowRule = "strict",
         on_window: Any = None,
     ) -> None:
-        self.window = _checked_window(window)
+        self.window = checked_window(window)
         if not expected_run >= 1.0:
             raise ValueError(f"expected_run must be at least 1 window, got {shown(expected_run)}")
         if not 0.0 <= min_error < 1.0:
@@ -183,7 +186,6 @@ class CalibrationMonitor:
             "classwise": False,
         }
         self._open = self._meter()
-        self._rows = 0  # in the open window
         self._place = 0  # of the open window: its first row, or its number since 1970
         self._begun = False
         self._ended = 0
@@ -232,12 +234,13 @@ class CalibrationMonitor:
             rows, labels, _ = accepted(
                 scores, labels, None, self._open.input, ignore_index, may_be_empty=True
             )
-            return list(self._by_count(rows, as_numpy(labels)))
+            return list(self._by_count(rows, _one_per_row(labels, rows)))
         if time is None:
             raise ValueError("windows of time need the time of the rows: update(.., time=..)")
         rows = as_scores(scores, self._open.input, may_be_empty=True)
-        at = _window_numbers(time, len(as_numpy(labels)), self.window)
-        return list(self._by_time(rows, as_numpy(labels), at, ignore_index))
+        target = _one_per_row(labels, rows)
+        at = window_numbers(time, len(target), self.window)
+        return list(self._by_time(rows, target, at, ignore_index))
 
     def observe(self, meter: CalibrationMeter, start: str | int, end: str | int) -> WindowReport:
         """Add a whole window that was measured elsewhere, such as by merged meters of a cluster.
@@ -303,16 +306,17 @@ class CalibrationMonitor:
         WindowReport or None
             The window; None where it has no rows.
         """
-        if not self._rows:
+        rows = self._open._row_count
+        if not rows:
             return None
         if isinstance(self.window, int):
             start: str | int = self._place
-            end: str | int = self._place + self._rows
-            self._place += self._rows
+            end: str | int = self._place + rows
+            self._place += rows
         else:
-            start, end = (_moment(self._place + one, self.window) for one in (0, 1))
+            start, end = (moment(self._place + one, self.window) for one in (0, 1))
             self._place += 1
-        meter, self._open, self._rows = self._open, self._meter(), 0
+        meter, self._open = self._open, self._meter()
         return self.observe(meter, start, end)
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
@@ -353,14 +357,14 @@ class CalibrationMonitor:
             The text.
         """
         seconds = None if isinstance(self.window, int) else self.window.total_seconds()
+        never = self.expected_run == np.inf  # which JSON has no number for
         return json.dumps(
             {
                 "window": self.window if seconds is None else None,
                 "window_seconds": seconds,
-                "expected_run": self.expected_run,
+                "expected_run": None if never else self.expected_run,
                 "min_error": self.min_error,
                 "meter": self._open.to_json(),
-                "rows": self._rows,
                 "place": self._place,
                 "begun": self._begun,
                 "ended": self._ended,
@@ -392,19 +396,19 @@ class CalibrationMonitor:
         """
         document = _document(text)
         meter = CalibrationMeter.from_json(document["meter"])
-        seconds = document["window_seconds"]
+        seconds, run = document["window_seconds"], document["expected_run"]
         settings = meter._settings()
         del settings["classwise"]
         monitor = cls(
-            document["window"] if seconds is None else timedelta(seconds=seconds),
-            expected_run=document["expected_run"],
+            document["window"] if seconds is None else window_of(seconds),
+            expected_run=np.inf if run is None else run,
             min_error=document["min_error"],
             on_window=on_window,
             **settings,
         )
-        monitor._open, monitor._rows = meter, int(document["rows"])
-        monitor._place, monitor._begun = int(document["place"]), bool(document["begun"])
-        monitor._ended, monitor.late_rows = int(document["ended"]), int(document["late_rows"])
+        _check_open(meter, monitor.window, document["place"])
+        monitor._open, monitor._place, monitor._begun = meter, document["place"], document["begun"]
+        monitor._ended, monitor.late_rows = document["ended"], document["late_rows"]
         evidence = document["evidence"]
         monitor._evidence = -np.inf if evidence is None else float(evidence)
         return monitor
@@ -420,11 +424,11 @@ class CalibrationMonitor:
             self._open.update(rows, labels)
         first = 0
         while first < len(labels):
-            last = min(first + self.window - self._rows, len(labels))
+            last = min(first + self.window - self._open._row_count, len(labels))
             self._open.update(rows[first:last], labels[first:last])
-            self._rows += last - first
             first = last
-            if self._rows == self.window and (ended := self.close()) is not None:
+            full = self._open._row_count == self.window
+            if full and (ended := self.close()) is not None:
                 yield ended
 
     def _by_time(
@@ -439,110 +443,85 @@ class CalibrationMonitor:
             if self._begun and number > self._place and (ended := self.close()) is not None:
                 yield ended
             self._place, self._begun = int(number), True
-            before = self._open._row_count
             self._open.update(rows[chosen], labels[chosen], ignore_index=ignore_index)
-            self._rows += self._open._row_count - before
         if late:
             self.late_rows += late
             warn(f"{counted(late, 'row')} left out: their window had ended when they came")
 
 
-# --- evidence of one window -------------------------------------------------------------------
+def _one_per_row(labels: Any, rows: Array) -> NDArray[Any]:
+    """Labels in main memory; windows are cut by them, so there must be one for every row."""
+    found = as_numpy(labels)
+    if found.shape[:1] != (rows.shape[0],):
+        raise ValueError(f"labels must be one per row ({rows.shape[0]}), got shape {found.shape}")
+    return found
 
 
-class Evidence(NamedTuple):
-    """What the cells of one window say against calibration."""
+# --- a state that comes from anywhere ---------------------------------------------------------
 
-    p_value: float
-    log_e_value: float
-
-    @classmethod
-    def of(cls, cells: BinStats) -> Evidence:
-        """A score test in the directions of the bets, and the mean of the bets."""
-        used = cells.weight > 0.0
-        chance = np.clip(cells.confidence[used], np.exp(-_FURTHEST), 1.0 - np.exp(-_FURTHEST))
-        rows, hits = cells.weight[used], cells.correct_sum[used]
-        odds = np.asarray(logit(chance))
-        return cls(_score_test(chance, odds, rows, hits), _mixed_bet(odds, rows, hits))
-
-
-def _score_test(chance: Floats, odds: Floats, rows: Floats, hits: Floats) -> float:
-    """Two sums of residuals, plain and times the log-odds, are 0 but for noise: chi-squared."""
-    directions = np.stack([np.ones_like(odds), odds])
-    scores = directions @ (hits - rows * chance)
-    spread = (directions * (rows * chance * (1.0 - chance))) @ directions.T
-    statistic = float(scores @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ scores)
-    if np.linalg.matrix_rank(spread, tol=1e-9 * max(spread.max(), 1e-300), hermitian=True) == 2:
-        return float(np.exp(-statistic / 2.0))  # of two degrees of freedom
-    from scipy.special import chdtrc
-
-    return float(chdtrc(1.0, statistic))
-
-
-def _mixed_bet(odds: Floats, rows: Floats, hits: Floats) -> float:
-    """The logarithm of the mean likelihood ratio of all bets."""
-    angle, distance = np.meshgrid(_ANGLES, _DISTANCES)
-    a, b = ((distance * one(angle)).reshape(-1, 1) for one in (np.cos, np.sin))
-    bet = a + (1.0 + b) * odds
-    gains = (log_expit(bet) - log_expit(odds)) @ hits
-    losses = (log_expit(-bet) - log_expit(-odds)) @ (rows - hits)
-    return float(logsumexp(gains + losses) - np.log(len(bet)))
-
-
-# --- windows of time --------------------------------------------------------------------------
-
-
-def _checked_window(window: int | timedelta) -> int | timedelta:
-    if isinstance(window, timedelta):
-        if window <= timedelta(0):
-            raise ValueError(f"window must be longer than no time, got {window}")
-        return window
-    if not isinstance(window, int | np.integer) or isinstance(window, bool) or window < 1:
-        raise ValueError(
-            f"window must be a number of rows from 1 on, or a timedelta, got {shown(window)}"
-        )
-    return int(window)
-
-
-def _window_numbers(time: Any, n_rows: int, window: timedelta) -> NDArray[np.int64]:
-    """The number of each row's window since 1970."""
-    seconds = _seconds(time)
-    if seconds.shape not in ((), (n_rows,)):
-        raise ValueError(f"time must be one or one per row ({n_rows}), got shape {seconds.shape}")
-    if not np.all(np.isfinite(seconds)):
-        raise ValueError("time must be known for every row")
-    numbers = np.floor(seconds / window.total_seconds()).astype(np.int64)
-    return np.broadcast_to(numbers, (n_rows,))
-
-
-def _seconds(time: Any) -> Floats:
-    if isinstance(time, datetime):
-        if time.tzinfo is None:
-            raise ValueError(f"time must have its zone, such as UTC, got {time}")
-        return np.asarray(time.timestamp())
-    values = np.asarray(time) if isinstance(time, list | tuple) else as_numpy(time)
-    if values.dtype == object:
-        return np.array([_seconds(one) for one in values.ravel()]).reshape(values.shape)
-    if values.dtype.kind == "M":
-        return values.astype("datetime64[us]").astype(np.int64) / 1e6
-    if values.dtype.kind not in "iuf":
-        raise ValueError(f"time must be times or seconds since 1970, got {values.dtype}")
-    return values.astype(np.float64)
-
-
-def _moment(number: int, window: timedelta) -> str:
-    return datetime.fromtimestamp(number * window.total_seconds(), UTC).isoformat()
+_KINDS: dict[str, tuple[type, ...]] = {
+    "a whole number": (int,),
+    "a number": (int, float),
+    "a whole number or null": (int, NoneType),
+    "a number or null": (int, float, NoneType),
+    "true or false": (bool,),
+    "text": (str,),
+}
+_STATE = {
+    "window": "a whole number or null",
+    "window_seconds": "a number or null",
+    "expected_run": "a number or null",
+    "min_error": "a number",
+    "meter": "text",
+    "place": "a whole number",
+    "begun": "true or false",
+    "ended": "a whole number",
+    "late_rows": "a whole number",
+    "evidence": "a number or null",
+}
 
 
 def _document(text: str) -> Mapping[str, Any]:
+    """The state of a monitor, every part of the kind that it must be."""
     try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
+        document = _json.loads(text)
+    except ValueError as error:
         raise ValueError(f"the state of a monitor must be JSON: {error}") from None
-    needed = {
-        *("window", "window_seconds", "expected_run", "min_error", "meter"),
-        *("rows", "place", "begun", "ended", "late_rows", "evidence"),
-    }
-    if not isinstance(document, dict) or not needed <= set(document):
-        raise ValueError(f"the state of a monitor must have {', '.join(sorted(needed))}")
+    if not isinstance(document, dict) or set(document) != set(_STATE):
+        names = list(document) if isinstance(document, dict) else document
+        raise ValueError(
+            f"the state of a monitor must have {', '.join(_STATE)} and nothing else, "
+            f"got {shown(names)}"
+        )
+    for name, kind in _STATE.items():
+        _check_kind(name, document[name], kind)
+    if (document["window"] is None) == (document["window_seconds"] is None):
+        raise ValueError("the state of a monitor must have either window or window_seconds")
+    for name in ("ended", "late_rows"):
+        if document[name] < 0:
+            raise ValueError(f"{name} of a monitor must be at least 0, got {document[name]}")
     return document
+
+
+def _check_kind(name: str, value: Any, kind: str) -> None:
+    """A number must be one that a float can be: JSON has longer ones, and 1e999 is infinite."""
+    is_number = type(value) in (int, float)
+    if type(value) not in _KINDS[kind] or (is_number and abs(value) > sys.float_info.max):
+        raise ValueError(f"{name} of a monitor must be {kind}, got {shown(value)}")
+
+
+def _check_open(meter: CalibrationMeter, window: int | timedelta, place: int) -> None:
+    """Refuse an open window that no monitor has: it could not be filled, or not be ended."""
+    if meter._state is not None and meter._state.weighted:
+        raise ValueError("the open window of a monitor must have rows without weights")
+    if isinstance(window, timedelta):
+        if abs(place) * window.total_seconds() > 2 * LONGEST.total_seconds():
+            raise ValueError(f"place of a monitor must be a time near 1970, got {shown(place)}")
+        return
+    if place < 0:
+        raise ValueError(f"place of a monitor must be at least 0, got {place}")
+    if meter._row_count >= window:
+        raise ValueError(
+            f"the open window of a monitor must have fewer than {window} rows, "
+            f"got {meter._row_count}"
+        )

@@ -692,8 +692,20 @@ def test_compare_cross_validates_one_file(folder: Path) -> None:
     labels = ["--input", "logits", "--labels", "labels.npy"]
     apart = as_json("compare", "logits.npy", *options, *labels)
     assert apart["methods"][1]["nll"] == answer["methods"][1]["nll"]
-    assert "--labels" in refuse("compare", "val.npz", "--test-labels", "labels.npy")
+    refused = refuse("compare", "val.npz", "--test-labels", "labels.npy")
+    assert "--test-labels needs TEST; the labels of one file are --labels" in refused
     assert "--cv goes with one file" in refuse("compare", "val.npz", "val.npz", "--cv", "3")
+
+
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_pairs_of_files_are_checked_before_the_work(folder: Path, command: str) -> None:
+    logits, labels = np.load("logits.npy"), np.load("labels.npy")
+    np.savez("p.npz", probs=softmax(logits), labels=labels)
+    np.savez("bad.npz", logits=logits, labels=labels + 9)
+    assert "val.npz has logits, but p.npz has probs" in refuse(command, "val.npz", "p.npz")
+    for files in (["val.npz", "bad.npz"], ["bad.npz", "val.npz"], ["bad.npz"]):
+        assert refuse(command, *files).startswith("error: bad.npz: labels must lie in 0..")
+    assert not Path("report.html").exists()
 
 
 def test_compare_draws_as_it_is_told(folder: Path) -> None:

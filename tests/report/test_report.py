@@ -124,17 +124,39 @@ def test_one_file_is_cross_validated(rows):
     assert "5-fold cross-validation of 600 rows" in made.html
 
 
+def mistaken(page: str) -> list[int]:
+    """The numbers of the rows in the page's list of mistakes."""
+    return [int(n) for n in re.findall(r'<tr><th scope="row" data-order="(\d+)"', page)]
+
+
+def surest_mistakes(rows, judged: np.ndarray) -> list[int]:
+    """The 20 of the judged test rows with the surest wrong predictions."""
+    logits, labels = rows[2:]
+    wrong = judged[logits[judged].argmax(axis=1) != labels[judged]]
+    confidence = calibrant.Uncalibrated().fit(*rows[:2]).predict_proba(logits).max(axis=1)
+    found = wrong[np.argsort(-confidence[wrong], kind="stable")][:20].tolist()
+    assert len(found) == 20
+    return found
+
+
 def test_mistakes_keep_their_row_numbers(rows):
     logits, labels = rows[2], rows[3].copy()
     ignored = np.zeros(len(labels), bool)
     ignored[::3] = True
     labels[ignored] = -100
     page = make_report(*rows[:2], logits, labels, ignore_index=-100, **QUICK).html
-    numbers = [int(n) for n in re.findall(r'<tr><th scope="row" data-order="(\d+)"', page)]
-    assert len(numbers) == 20
-    wrong = np.flatnonzero((logits.argmax(axis=1) != labels) & ~ignored)
-    confidence = calibrant.Uncalibrated().fit(*rows[:2]).predict_proba(logits).max(axis=1)
-    assert numbers == wrong[np.argsort(-confidence[wrong], kind="stable")][:20].tolist()
+    assert mistaken(page) == surest_mistakes(rows, np.flatnonzero(~ignored))
+
+
+@pytest.mark.parametrize("shape", ["one-hot", "column"])
+@pytest.mark.parametrize("ignore_index", [0, -100])
+def test_mistakes_keep_their_row_numbers_whatever_the_shape_of_labels(rows, shape, ignore_index):
+    """The ignored label is no entry of one-hot rows: 0 is in all of them, and leaves none out."""
+    logits, labels = rows[2], rows[3]
+    shaped = np.eye(4, dtype=int)[labels] if shape == "one-hot" else labels[:, None]
+    page = make_report(*rows[:2], logits, shaped, ignore_index=ignore_index, **QUICK).html
+    kept = np.ones(len(labels), bool) if shape == "one-hot" else labels != ignore_index
+    assert mistaken(page) == surest_mistakes(rows, np.flatnonzero(kept))
 
 
 def test_names_and_titles_are_escaped(rows):
@@ -265,9 +287,13 @@ def test_the_command_without_files(tmp_path):
 def test_bad_command_lines(tmp_path, rows):
     np.savez(tmp_path / "val.npz", logits=rows[0], labels=rows[1])
     assert ".html" in refuse("report", tmp_path / "val.npz", "-o", tmp_path / "x.pdf")
-    assert "--test-labels needs TEST" in refuse(
+    assert "--test-labels needs TEST; the labels of one file are --labels" in refuse(
         "report", tmp_path / "val.npz", "-o", tmp_path / "x.html", "--test-labels", tmp_path / "y"
     )
+    for option in ("--labels", "--test-labels"):
+        assert "--labels and --test-labels go with VAL" in refuse(
+            "report", "-o", tmp_path / "x.html", option, tmp_path / "val.npz"
+        )
     np.savez(tmp_path / "bad.npz", logits=rows[0], labels=rows[1] + 9)
     assert "bad.npz" in refuse(
         "report", tmp_path / "val.npz", tmp_path / "bad.npz", "-o", tmp_path / "x.html"

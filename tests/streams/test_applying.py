@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -159,6 +162,33 @@ def test_the_manifest_of_somebody_else_is_refused(
             apply_stream(ts, open_stream(folder), out)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"calibrator": 3}, "calibrator must be text, got 3"),
+        ({"options": []}, "options must be an object, got []"),
+        ({"inputs": None}, "inputs must be a list, got None"),
+        ({"shards": "part-0.parquet"}, "shards must be a list, got 'part-0.parquet'"),
+        *(
+            ({"shards": [name]}, f"shards must be names of files in the folder, got {name!r}")
+            for name in (1, "", "..", "../in/part-0.parquet", "/etc/passwd")
+        ),
+    ],
+)
+def test_a_manifest_of_other_values_is_refused(
+    folder: Path, tmp_path: Path, ts: calibrant.TS, change: dict[str, Any], message: str
+) -> None:
+    out = tmp_path / "out"
+    apply_stream(ts, open_stream(folder), out)
+    manifest = out / "_calibrant.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **change}))
+    message = re.escape(f"_calibrant.json cannot be read as what apply wrote: {message}")
+    with pytest.raises(FileError, match=message):
+        apply_stream(ts, open_stream(folder), out)
+    with pytest.raises(FileError, match=message):
+        open_stream(out)
+
+
 def test_a_corrupt_file_leaves_nothing_half_written(tmp_path: Path, ts: calibrant.TS) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
     folder.mkdir()
@@ -194,6 +224,15 @@ def test_options_that_make_no_sense(folder: Path, tmp_path: Path, ts: calibrant.
     probs = calibrant.TS(input="probs").fit(np.full((4, 5), 0.2), [0, 1, 2, 3])
     with pytest.raises(ValueError, match="the calibrator takes probs, got logits"):
         apply_stream(probs, open_stream(folder), tmp_path / "out")
+
+
+def test_a_stream_without_rows_makes_no_folder(tmp_path: Path, ts: calibrant.TS) -> None:
+    write_table(tmp_path / "a.parquet", LOGITS[:0], LABELS[:0])
+    np.save(tmp_path / "b.logits.npy", LOGITS[:0])
+    for name in ("a.parquet", "b.logits.npy"):
+        with pytest.raises(ValueError, match="the stream has no rows"):
+            apply_stream(ts, open_stream(tmp_path / name, need_labels=False), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 # --- killed -----------------------------------------------------------------------------------

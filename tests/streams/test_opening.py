@@ -172,6 +172,17 @@ def test_lists_of_other_lengths_and_nulls_are_named(tmp_path: Path) -> None:
         open_stream(path)
 
 
+@pytest.mark.parametrize("other", ["label", "weight"])
+def test_arrays_of_other_lengths_are_named(tmp_path: Path, other: str) -> None:
+    """Labels come before logits in the order of names, and weights behind them."""
+    arrays = {"logits": LOGITS, "label": LABELS, "weight": np.ones(600)}
+    for name, array in (arrays | {other: arrays[other][:599]}).items():
+        np.save(tmp_path / f"a.{name}.npy", array)
+    message = rf"a\.{other}\.npy has 599 rows, but .*a\.logits\.npy has 600"
+    with pytest.raises(FileError, match=message):
+        open_stream(tmp_path, weights_key="weight")
+
+
 def test_text_and_claims_of_too_much_memory_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"logits": [["a", "b"]], "label": [0]}), path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calibrant.cli._errors import in_flags
-from calibrant.cli._inputs import about, check_same_kind
+from calibrant.cli._inputs import read_pair
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
@@ -22,16 +22,17 @@ from calibrant.cli._options import (
     NBins,
     NResamples,
     ScoresKey,
+    TestLabels,
+    ValLabels,
     WeightsKey,
     given,
     listed,
 )
-from calibrant.cli._progress import method_bar, working
+from calibrant.cli._progress import method_bar
 from calibrant.cli._tables import show
 
 if TYPE_CHECKING:
     from calibrant.comparison import Comparison, MethodResult
-    from calibrant.scorefiles import ScoreFile
 
 
 def compare(
@@ -71,18 +72,8 @@ def compare(
     level: Level = None,
     random_state: DrawSeed = None,
     kind: Input = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--labels",
-            "--val-labels",
-            metavar="FILE",
-            help="Labels of VAL in a file of their own.",
-        ),
-    ] = None,
-    test_labels: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Labels of TEST in a file of their own.")
-    ] = None,
+    labels: ValLabels = None,
+    test_labels: TestLabels = None,
     scores_key: ScoresKey = None,
     labels_key: LabelsKey = None,
     weights_key: WeightsKey = None,
@@ -96,13 +87,10 @@ def compare(
     """
     from calibrant import comparison
     from calibrant._memory import parse_size
-    from calibrant.scorefiles import read_scores
 
     names = listed(metrics) or comparison.DEFAULT_METRICS
     if by is not None and by not in names:
         raise ValueError(f"--by must be one of {', '.join(names)}, got {by!r}")
-    if test is None and test_labels is not None:
-        raise ValueError("--test-labels needs TEST; the labels of one file are --labels")
     if test is not None and cv is not None:
         raise ValueError("--cv goes with one file: with TEST nothing is left out")
     reading: dict[str, Any] = {
@@ -112,13 +100,7 @@ def compare(
         "weights_key": weights_key,
         "max_size": parse_size(max_size),
     }
-    with working("reading"):
-        fitted = read_scores(val, labels_path=labels, **reading)
-        judged = None if test is None else read_scores(test, labels_path=test_labels, **reading)
-    _check(val, fitted, ignore_index)
-    if test is not None and judged is not None:
-        check_same_kind(val, fitted.input, test, judged.input)
-        _check(test, judged, ignore_index)
+    fitted, judged = read_pair(val, test, (labels, test_labels), ignore_index, **reading)
     with method_bar() as progress:
         results = comparison.compare(
             fitted.scores,
@@ -141,14 +123,6 @@ def compare(
             ),
         )
     _print(results, by, as_json, context)
-
-
-def _check(file: Path, data: ScoreFile, ignore_index: int | None) -> None:
-    """Refuse bad rows by the name of their file, before the first fit."""
-    from calibrant.metrics._labelled import labelled
-
-    with about(file), working(f"checking {file.name}"):
-        labelled(data.scores, data.labels, data.weights, "strict", data.input, ignore_index)
 
 
 def _print(results: Comparison, by: str | None, as_json: bool, context: typer.Context) -> None:

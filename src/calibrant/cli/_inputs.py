@@ -31,6 +31,39 @@ def read_for(method: Calibrator | None, file: Path, **reading: Any) -> ScoreFile
     return data
 
 
+def read_pair(
+    val: Path,
+    test: Path | None,
+    labels: tuple[Path | None, Path | None],
+    ignore_index: int | None,
+    **reading: Any,
+) -> tuple[ScoreFile, ScoreFile | None]:
+    """Rows to fit on and, where there is a second file, rows to judge on: the same kind of scores.
+
+    Bad rows are refused by the name of their file, before the first fit.
+    """
+    if test is None and labels[1] is not None:
+        raise ValueError("--test-labels needs TEST; the labels of one file are --labels")
+    fitted = _read_checked(val, labels[0], ignore_index, reading)
+    if test is None:
+        return fitted, None
+    judged = _read_checked(test, labels[1], ignore_index, reading)
+    check_same_kind(val, fitted.input, test, judged.input)
+    return fitted, judged
+
+
+def _read_checked(
+    file: Path, labels_path: Path | None, ignore_index: int | None, reading: dict[str, Any]
+) -> ScoreFile:
+    from calibrant.metrics._labelled import labelled
+    from calibrant.scorefiles import read_scores
+
+    with working(f"reading {file.name}"), about(file):
+        data = read_scores(file, labels_path=labels_path, **reading)
+        labelled(data.scores, data.labels, data.weights, "strict", data.input, ignore_index)
+    return data
+
+
 @contextmanager
 def about(file: Path) -> Iterator[None]:
     """Errors about the rows of a file name it: ``_errors`` puts an error's notes first."""

@@ -34,6 +34,15 @@ Input = Annotated[
 LabelsFile = Annotated[
     Path | None, typer.Option("--labels", metavar="FILE", help="Labels in a file of their own.")
 ]
+ValLabels = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels", "--val-labels", metavar="FILE", help="Labels of VAL in a file of their own."
+    ),
+]
+TestLabels = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Labels of TEST in a file of their own.")
+]
 ScoresKey = Annotated[
     str | None,
     typer.Option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calibrant.cli._echo import say
-from calibrant.cli._inputs import about, check_output, check_same_kind
+from calibrant.cli._inputs import about, check_output, read_pair
 from calibrant.cli._options import (
     DrawSeed,
     IgnoreIndex,
@@ -22,11 +22,13 @@ from calibrant.cli._options import (
     NResamples,
     Output,
     ScoresKey,
+    TestLabels,
+    ValLabels,
     WeightsKey,
     given,
     listed,
 )
-from calibrant.cli._progress import method_bar, working
+from calibrant.cli._progress import method_bar
 
 if TYPE_CHECKING:
     from calibrant.scorefiles import ScoreFile
@@ -61,18 +63,8 @@ def report(
     level: Level = None,
     random_state: DrawSeed = None,
     kind: Input = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--labels",
-            "--val-labels",
-            metavar="FILE",
-            help="Labels of VAL in a file of their own.",
-        ),
-    ] = None,
-    test_labels: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Labels of TEST in a file of their own.")
-    ] = None,
+    labels: ValLabels = None,
+    test_labels: TestLabels = None,
     scores_key: ScoresKey = None,
     labels_key: LabelsKey = None,
     weights_key: WeightsKey = None,
@@ -86,8 +78,8 @@ def report(
 
     check_output(output, SUFFIXES, val, test, labels, test_labels, class_names)
     need_extra()  # before the work
-    if test is None and test_labels is not None:
-        raise ValueError("--test-labels needs TEST; the labels of one file are --labels")
+    if val is None and (labels is not None or test_labels is not None):
+        raise ValueError("--labels and --test-labels go with VAL: the embedded scores have theirs")
     reading: dict[str, Any] = {
         "input": kind,
         "scores_key": scores_key,
@@ -95,7 +87,10 @@ def report(
         "weights_key": weights_key,
         "max_size": parse_size(max_size),
     }
-    fitted, judged = _read(val, test, labels, test_labels, ignore_index, reading)
+    if val is None:
+        fitted, judged = _embedded()
+    else:
+        fitted, judged = read_pair(val, test, (labels, test_labels), ignore_index, **reading)
     read = [file for file in (val, labels, test, test_labels) if file is not None]
     with method_bar() as progress:
         made = make_report(
@@ -121,36 +116,15 @@ def report(
     say(*made.summary, f"wrote {output}")
 
 
-def _read(
-    val: Path | None,
-    test: Path | None,
-    labels: Path | None,
-    test_labels: Path | None,
-    ignore_index: int | None,
-    reading: dict[str, Any],
-) -> tuple[ScoreFile, ScoreFile | None]:
-    """The rows to fit on and the rows to judge on, checked."""
+def _embedded() -> tuple[ScoreFile, ScoreFile | None]:
     from calibrant import datasets
-    from calibrant.metrics._labelled import labelled
-    from calibrant.scorefiles import ScoreFile, read_scores
+    from calibrant.scorefiles import ScoreFile
 
-    if val is None:
-        data = datasets.load(EMBEDDED)
-        return (
-            ScoreFile(data.val_logits, data.val_labels, None, "logits", "", ""),
-            ScoreFile(data.test_logits, data.test_labels, None, "logits", "", ""),
-        )
-    found: list[ScoreFile] = []
-    for file, its_labels in ((val, labels), (test, test_labels)):
-        if file is None:
-            return found[0], None
-        with working(f"reading {file.name}"), about(file):
-            one = read_scores(file, labels_path=its_labels, **reading)
-            labelled(one.scores, one.labels, one.weights, "strict", one.input, ignore_index)
-        found.append(one)
-    assert test is not None
-    check_same_kind(val, found[0].input, test, found[1].input)
-    return found[0], found[1]
+    data = datasets.load(EMBEDDED)
+    return (
+        ScoreFile(data.val_logits, data.val_labels, None, "logits", "", ""),
+        ScoreFile(data.test_logits, data.test_labels, None, "logits", "", ""),
+    )
 
 
 def _lines(file: Path) -> list[str]:

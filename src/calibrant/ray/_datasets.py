@@ -21,6 +21,7 @@ from calibrant.streams._fitting import (
     MAX_BYTES,
     MAX_ROWS,
     Collector,
+    check_bounds,
     fitted,
     model_for,
     plan_for,
@@ -96,8 +97,7 @@ def fit(
     ...     import ray
     ...     return calibrant.ray.fit(ray.data.read_parquet(folder), "pts")
     """
-    if max_rows < 1:
-        raise ValueError(f"max_rows must be at least 1, got {max_rows}")
+    check_bounds(max_rows, max_bytes)
     wishes = Wishes(scores_key, labels_key, weights_key, input=input)
     columns = _Columns.of(dataset, wishes)
     kind = score_kind(columns.names.kind)

@@ -257,7 +257,9 @@ def _row_numbers(
     """The numbers that the judged rows have in what the caller gave."""
     crossed = scores[2] is None
     labels = as_numpy(scores[1] if crossed else scores[3])
-    used = np.ones(len(labels), bool) if ignore_index is None else labels != ignore_index
+    used = np.ones(len(labels), bool)
+    if ignore_index is not None and labels.size == len(labels):  # one-hot rows ignore nothing
+        used = labels.ravel() != ignore_index
     if crossed and weights[0] is not None:  # cross-validation leaves out rows of weight 0
         used &= as_numpy(weights[0]) > 0.0
     return np.flatnonzero(used)

@@ -189,6 +189,8 @@ def prepared(
         raise ValueError(f'format must be "parquet" or "npy", got {format!r}')
     if stream.input != calibrator.input_:
         raise ValueError(f"the calibrator takes {calibrator.input_}, got {stream.input}")
+    if stream.n_rows == 0:
+        raise ValueError("the stream has no rows")
     labelled = stream.sources[0].names.labels is not None
     columns = (
         *(() if only else ("probs",)),

@@ -91,13 +91,13 @@ def open_array_source(arrays: Mapping[str, Path], wishes: Wishes) -> ArraySource
     if wishes.labels_path is not None:
         names = Names(names.kind, names.scores, _LABELS, names.weights, names.predictions)
     used = {name: arrays[name] for name in names.columns}
-    rows = shapes[names.scores[0]][0]
+    scores, shape = arrays[names.scores[0]], shapes[names.scores[0]]
+    rows = shape[0]
     for name in used:
         if shapes[name][0] != rows:
-            raise FileError(f"{arrays[name]} has {shapes[name][0]} rows, but {path} has {rows}")
-    width = shapes[names.scores[0]]
-    n_classes = width[1] if len(width) == 2 else None
-    return ArraySource(arrays[names.scores[0]], used, names, rows, n_classes, row_bytes)
+            raise FileError(f"{arrays[name]} has {shapes[name][0]} rows, but {scores} has {rows}")
+    n_classes = shape[1] if len(shape) == 2 else None
+    return ArraySource(scores, used, names, rows, n_classes, row_bytes)
 
 
 def arrays_together(files: list[Path]) -> list[dict[str, Path]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from reprlib import repr as shown
 from typing import Any
 
 import numpy as np
@@ -127,8 +128,7 @@ def planned(
     random_state: RandomState,
 ) -> tuple[Calibrator, Plan]:
     """The calibrator to fit, and how; the first rows of the stream are looked at."""
-    if max_rows < 1:
-        raise ValueError(f"max_rows must be at least 1, got {max_rows}")
+    check_bounds(max_rows, max_bytes)
     kind = score_kind(stream.input)
     model = model_for(method, kind)
     first = next((batch for batch in stream if len(batch)), None)
@@ -136,6 +136,13 @@ def planned(
         raise ValueError("the stream has no rows")
     with first.blamed():
         return model, plan_for(first, model, kind, max_rows, max_bytes, stratify, random_state)
+
+
+def check_bounds(max_rows: int, max_bytes: int) -> None:
+    """Refuse to keep nothing."""
+    for name, most in (("max_rows", max_rows), ("max_bytes", max_bytes)):
+        if most < 1:
+            raise ValueError(f"{name} must be at least 1, got {most}")
 
 
 @dataclass(frozen=True)
@@ -153,6 +160,8 @@ def model_for(method: str | Calibrator, kind: InputKind) -> Calibrator:
     """The calibrator of a name, for such scores; one that is given must take them."""
     if isinstance(method, str):
         return calibrator(method, input=kind)
+    if not isinstance(method, Calibrator):
+        raise TypeError(f"method must be a name such as 'ts' or a calibrator, got {shown(method)}")
     if method.input != kind:
         raise ValueError(
             f"the scores are {kind}, but {type(method).__name__} has input={method.input!r}"
@@ -286,7 +295,10 @@ class Collector:
         else:
             check_logits(values)
         at_label = values[np.arange(rows), target]
-        check_label_logits(np.log(at_label) if kind == "probs" else at_label, target, kind=kind)
+        if kind == "probs":
+            with np.errstate(divide="ignore"):
+                at_label = np.log(at_label)
+        check_label_logits(at_label, target, kind=kind)
         return values, target, weight
 
 

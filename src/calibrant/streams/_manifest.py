@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as shown
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,9 +84,26 @@ def read_manifest(folder: Path) -> Manifest | None:
         document = _json.loads(path.read_text())
         if document.pop("format") != FORMAT:
             raise ValueError("its format is not known")
-        return Manifest(**document)
+        found = Manifest(**document)
+        _check(found)
+        return found
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise FileError(f"{path} cannot be read as what apply wrote: {error}") from None
+
+
+_KINDS = {"calibrator": str, "options": dict, "inputs": list, "shards": list}
+_IN_JSON = {str: "text", dict: "an object", list: "a list"}
+
+
+def _check(manifest: Manifest) -> None:
+    """Refuse values of other kinds, and shards that would be looked for outside the folder."""
+    for name, kind in _KINDS.items():
+        value = getattr(manifest, name)
+        if not isinstance(value, kind):
+            raise ValueError(f"{name} must be {_IN_JSON[kind]}, got {shown(value)}")
+    for shard in manifest.shards:
+        if not isinstance(shard, str) or shard in ("", "..") or shard != Path(shard).name:
+            raise ValueError(f"shards must be names of files in the folder, got {shown(shard)}")
 
 
 def check_finished(folder: Path) -> None:
