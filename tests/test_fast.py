@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant import _fast
+from calibrant import _fast, _machine_code
 from calibrant.calibrators import Calibrator
 from calibrant.formulas import ConstantTemperature, NetworkTemperature
 from crafting import with_formula
@@ -45,7 +45,7 @@ def numba(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_fast, "_has_numba", lambda: False)
+    monkeypatch.setattr(_fast, "has_machine_code", lambda: False)
 
 
 # --- with Numba ---------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_numba_is_not_needed(without_numba: None) -> None:
 
 def test_a_numba_that_does_not_work_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "numba", None)
-    monkeypatch.setattr(_fast, "find_spec", lambda name: object())
-    assert not _fast._has_numba.__wrapped__()
-    monkeypatch.setattr(_fast, "find_spec", lambda name: None)
-    assert not _fast._has_numba.__wrapped__()
+    monkeypatch.setattr(_machine_code, "find_spec", lambda name: object())
+    assert not _machine_code._has_numba.__wrapped__()
+    monkeypatch.setattr(_machine_code, "find_spec", lambda name: None)
+    assert not _machine_code._has_numba.__wrapped__()

@@ -10,19 +10,18 @@ exponentials.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
+from calibrant._machine_code import OPTIONS, compiled
+
 ROWS = 64  # of a block
 TOP, LOG_GAPS, MARGIN = 0, 1, 2  # readings
 EXPONENTIAL, ABSOLUTE = 0, 1  # links
 PART = 64  # classes whose exponentials are summed before they are added to the rest
-
-OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}}  # 1 / 0 is inf; a * b + c at once
 
 f32, i32 = np.float32, np.int32
 
@@ -30,19 +29,6 @@ _scores = types.Array(types.float32, 2, "C", readonly=True)
 _table = types.float32[:, ::1]
 _numbers = types.Array(types.float32, 1, "C", readonly=True)
 _indices = types.Array(types.int64, 1, "C", readonly=True)
-
-
-def compiled(*arguments: Any) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
-    """Compile a function of these types, or take it from the disk."""
-
-    def made(function: Callable[..., bool]) -> Callable[..., bool]:
-        signature = types.boolean(*arguments)
-        try:
-            return njit(signature, nogil=True, cache=True, **OPTIONS)(function)
-        except RuntimeError:  # no folder to keep it in
-            return njit(signature, nogil=True, **OPTIONS)(function)
-
-    return made
 
 
 # --- functions of numbers -----------------------------------------------------------------------
@@ -170,7 +156,7 @@ def _store(block: Any, total: Any, out: Any, first: int, count: int) -> None:
 # --- one temperature, and a mixture around one --------------------------------------------------
 
 
-@compiled(_scores, _table, types.float32)
+@compiled(types.boolean(_scores, _table, types.float32))
 def scaled(logits: Any, out: Any, temperature: Any) -> bool:
     """softmax(z / T)."""
     block = np.empty((logits.shape[1], ROWS), f32)
@@ -186,7 +172,9 @@ def scaled(logits: Any, out: Any, temperature: Any) -> bool:
     return valid
 
 
-@compiled(_scores, _table, types.float32, types.float32, types.float32, types.float32)
+@compiled(
+    types.boolean(_scores, _table, types.float32, types.float32, types.float32, types.float32)
+)
 def mixed(logits: Any, out: Any, temperature: Any, warm: Any, plain: Any, even: Any) -> bool:
     """warm softmax(z / T) + plain softmax(z) + even / C, C counting what is not masked."""
     classes = logits.shape[1]
@@ -334,20 +322,22 @@ def _linked(outputs: Any, count: int, link: int, first: Any, second: Any, temper
 
 
 @compiled(
-    _scores,
-    _table,
-    types.int64,
-    types.int64,
-    types.int64,
-    types.boolean,
-    _numbers,
-    _numbers,
-    _numbers,
-    _indices,
-    _numbers,
-    _indices,
-    _indices,
-    _numbers,
+    types.boolean(
+        _scores,
+        _table,
+        types.int64,
+        types.int64,
+        types.int64,
+        types.boolean,
+        _numbers,
+        _numbers,
+        _numbers,
+        _indices,
+        _numbers,
+        _indices,
+        _indices,
+        _numbers,
+    )
 )
 def networked(
     logits: Any,

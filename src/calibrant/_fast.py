@@ -8,10 +8,7 @@ follows from the formula and the array alone, never from what was computed befor
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._arrays import even_tiles
+from calibrant._machine_code import has_machine_code
 from calibrant._threads import available_cores, mapping
 from calibrant.formulas import (
     AbsoluteLink,
@@ -70,23 +68,11 @@ _kernels: WeakKeyDictionary[Formula, Kernel | None] = WeakKeyDictionary()
 def _kernel_of(formula: Formula) -> Kernel | None:
     """That of a formula with its numbers, made once."""
     make = _MAKERS.get(type(formula))
-    if make is None or not _has_numba() or os.environ.get("CALIBRANT_KERNELS") == "0":
+    if make is None or not has_machine_code():
         return None
     if formula not in _kernels:
         _kernels[formula] = make(formula)
     return _kernels[formula]
-
-
-@cache
-def _has_numba() -> bool:
-    """Whether there is a Numba that works here: not every one knows every NumPy."""
-    if find_spec("numba") is None:
-        return False
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def _constant(formula: ConstantTemperature) -> Kernel:

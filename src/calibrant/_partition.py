@@ -142,8 +142,8 @@ def _hermite_matrix() -> NDArray[np.float64]:
 
 # Where the numbers of two neighbouring nodes lie, and those of the two an octave above.
 _OCTAVE = np.add.outer([0, 3 * NODES_PER_OCTAVE], np.arange(6)).ravel()
-_HERMITE = _hermite_matrix()
-_HERMITE_SLOPE = _HERMITE[:, 1:] * np.arange(1.0, 6.0) / STEP
+HERMITE = _hermite_matrix()
+HERMITE_SLOPE = HERMITE[:, 1:] * np.arange(1.0, 6.0) / STEP
 
 
 @np.errstate(invalid="ignore")  # BLAS may raise the flag for lanes that it does not use
@@ -198,7 +198,7 @@ class GapRows:
 
     def _wide_pair(self, b: Floats, index: Index) -> PsiPair:
         """The same in float32, the precision of the nodes of still more classes."""
-        exponent = self._by_row.take(index, axis=0)
+        exponent = self.by_row.take(index, axis=0)
         exponent *= b.astype(np.float32)[:, None]
         weight, ones = np.exp(exponent), np.ones(exponent.shape[1], np.float32)
         total, first = (weight @ ones).astype(np.float64), np.vecdot(weight, exponent)
@@ -207,7 +207,7 @@ class GapRows:
         return PsiPair(np.log(total), first / total, np.log(double), 2.0 * second / double)
 
     @cached_property
-    def _by_row(self) -> NDArray[np.float32]:
+    def by_row(self) -> NDArray[np.float32]:
         """The gaps row by row, from which rows are gathered faster; no product is infinite."""
         return np.maximum(self.gaps.T, _DEEPEST_ROW_GAP, order="C")
 
@@ -257,7 +257,7 @@ class NodeRows:
         powers = np.ones((6, len(t)))
         for degree in range(1, 6):
             np.multiply(powers[degree - 1], t, out=powers[degree])
-        shares = _HERMITE @ powers, _HERMITE_SLOPE @ powers[:5]
+        shares = HERMITE @ powers, HERMITE_SLOPE @ powers[:5]
         places = _OCTAVE[:, None] + 3 * (index * NODES + left)
         nodes = self.nodes.reshape(-1).take(places).astype(np.float64)
         both = nodes[:6], nodes[6:]
@@ -283,7 +283,7 @@ class NodeRows:
         left = np.minimum(position.astype(np.intp), NODES - 2)
         t = position - left
         window = self._pairs[index * NODES + left]
-        c0, c1, c2, c3, c4, c5 = np.ascontiguousarray((window.astype(np.float64) @ _HERMITE).T)
+        c0, c1, c2, c3, c4, c5 = np.ascontiguousarray((window.astype(np.float64) @ HERMITE).T)
         value = ((((c5 * t + c4) * t + c3) * t + c2) * t + c1) * t + c0
         slope = (((5 * c5 * t + 4 * c4) * t + 3 * c3) * t + 2 * c2) * t + c1
         curvature = ((20 * c5 * t + 12 * c4) * t + 6 * c3) * t + 2 * c2

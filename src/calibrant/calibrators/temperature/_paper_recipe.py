@@ -14,18 +14,21 @@ What the paper leaves open or its code does otherwise (docs/pts.md has the list)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._losses import ProfileLoss
-from calibrant._types import Report
+from calibrant._machine_code import has_machine_code
+from calibrant._types import Floats, Report
 from calibrant.calibrators import _network as network
 from calibrant.profile import TemperatureProfile
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7
 SMALLEST, LARGEST = 1e-12, 1e12  # temperatures
 MAX_DRAWS = 100
+MUCH_WORK = 2**22  # rows of all steps: less than it takes to load machine code
 
 
 def draw_start(
@@ -57,32 +60,72 @@ def fit(
     """The weights after ``steps`` steps of Adam."""
     sizes = network.layer_sizes(inputs.shape[1], [len(b) for b in start[1:-2:2]])
     flat = network.flatten(start)
-    weights = network.unflatten(flat, sizes)  # views: they follow the steps
-    decay = 2.0 * penalty * network.kernel_mask(sizes, len(sizes) - 1) if penalty else None
-    problem = ProfileLoss(profile, loss)
-    row_weight = profile.weight / profile.weight.mean() / profile.n_classes
-    moment1, moment2 = np.zeros_like(flat), np.zeros_like(flat)
+    work = steps * min(batch_size, len(profile))
+    take = _steps_for(work)(
+        ProfileLoss(profile, loss),
+        inputs,
+        flat,
+        sizes,
+        linear=linear,
+        decay=2.0 * penalty * network.kernel_mask(sizes, len(sizes) - 1),
+        row_weight=profile.weight / profile.weight.mean() / profile.n_classes,
+        clip=(SMALLEST, LARGEST),
+        constants=(1.0 - BETA1, 1.0 - BETA2, EPSILON),
+    )
     for step, batch in enumerate(_batches(len(profile), batch_size, steps, rng), start=1):
-        raw, layers = network.forward_all(weights, inputs.take(batch, axis=0), linear)
-        size = np.abs(raw)
-        temperature = np.minimum(np.maximum(size, SMALLEST), LARGEST)
-        moving = temperature == size
-        # d loss / d r = -(d loss / d log b) / T * sign(r) = -(d loss / d log b) / r
-        slope = problem.slopes(-np.log(temperature), batch)
-        still = not moving.all()
-        signal = -slope / (np.where(moving, raw, 1.0) if still else raw)
-        if still:
-            signal[~moving] = 0.0
-        signal *= row_weight[batch] / len(batch)
-        gradient = network.gradient(weights, layers, signal, linear)
-        if decay is not None:
-            gradient += decay * flat
-        moment1 += (1.0 - BETA1) * (gradient - moment1)
-        moment2 += (1.0 - BETA2) * (gradient * gradient - moment2)
-        rate = learning_rate * np.sqrt(1.0 - BETA2**step) / (1.0 - BETA1**step)
-        flat -= rate * moment1 / (np.sqrt(moment2) + EPSILON)
+        take(batch, learning_rate * np.sqrt(1.0 - BETA2**step) / (1.0 - BETA1**step))
         report(step, steps)
-    return weights
+    return network.unflatten(flat, sizes)
+
+
+def _steps_for(work: int) -> Any:
+    """Steps in machine code where that is to be had and worth its start, else in NumPy."""
+    if work < MUCH_WORK or not has_machine_code():
+        return NumpySteps
+    from calibrant.calibrators.temperature._compiled_recipe import CompiledSteps
+
+    return CompiledSteps
+
+
+class NumpySteps:
+    """Steps of Adam on the mean loss of batches; they move ``flat``, the weights, in place."""
+
+    def __init__(
+        self,
+        problem: ProfileLoss,
+        inputs: Floats,
+        flat: Floats,
+        sizes: Sequence[tuple[int, int]],
+        *,
+        linear: bool,
+        decay: Floats,
+        row_weight: Floats,
+        clip: tuple[float, float],
+        constants: tuple[float, float, float],
+    ) -> None:
+        self.problem, self.inputs, self.flat = problem, inputs, flat
+        self.weights = network.unflatten(flat, sizes)  # views: they follow the steps
+        self.linear, self.decay, self.row_weight = linear, decay, row_weight
+        self.clip, self.constants = clip, constants
+        self.moment1, self.moment2 = np.zeros_like(flat), np.zeros_like(flat)
+
+    def __call__(self, batch: NDArray[np.intp], rate: float) -> None:
+        """Move the weights by one step."""
+        inputs = self.inputs.take(batch, axis=0)
+        raw, layers = network.forward_all(self.weights, inputs, self.linear)
+        size = np.abs(raw)
+        temperature = np.minimum(np.maximum(size, self.clip[0]), self.clip[1])
+        # d loss / d r = -(d loss / d log b) / T * sign(r) = -(d loss / d log b) / r
+        slope = self.problem.slopes(-np.log(temperature), batch)
+        moving = temperature == size
+        signal = np.where(moving, -slope / np.where(moving, raw, 1.0), 0.0)
+        signal *= self.row_weight[batch] / len(batch)
+        gradient = network.gradient(self.weights, layers, signal, self.linear)
+        gradient += self.decay * self.flat
+        fresh1, fresh2, epsilon = self.constants
+        self.moment1 += fresh1 * (gradient - self.moment1)
+        self.moment2 += fresh2 * (gradient * gradient - self.moment2)
+        self.flat -= rate * self.moment1 / (np.sqrt(self.moment2) + epsilon)
 
 
 def _batches(

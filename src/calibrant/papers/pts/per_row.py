@@ -13,12 +13,17 @@ from calibrant.metrics import brier_per_row, nll_per_row
 
 
 def packed(probs: Any, labels: Any, row_sums: Any, *, losses: bool) -> dict[str, str]:
-    """Confidence and hit of every row, and its Brier score and NLL where ``losses`` are wanted."""
+    """Confidence and hit of every row, and its Brier score and NLL where ``losses`` are wanted.
+
+    Of rows that need not sum to 1 also the confidence over the sum, which KDE-ECE reads.
+    """
     whole = np.asarray(probs)
     numbers: dict[str, NDArray[Any]] = {
         "confidence": whole.max(axis=1).astype(np.float32),
         "hit": np.packbits(whole.argmax(axis=1) == labels),
     }
+    if row_sums == "raw":
+        numbers["share"] = (whole.max(axis=1) / whole.sum(axis=1)).astype(np.float32)
     if losses:  # half precision: means over all rows are in the row of results themselves
         brier = brier_per_row(whole, labels, row_sums=row_sums)
         numbers["brier"] = np.asarray(brier, np.float16)
@@ -38,7 +43,7 @@ def unpacked(texts: dict[str, str], name: str, rows: int) -> NDArray[np.float64]
     raw = zlib.decompress(b64decode(texts[name]))
     if name == "hit":
         return np.unpackbits(np.frombuffer(raw, np.uint8))[:rows].astype(np.float64)
-    kind = np.float32 if name == "confidence" else np.float16
+    kind = np.float32 if name in ("confidence", "share") else np.float16
     return np.frombuffer(raw, kind).astype(np.float64)
 
 

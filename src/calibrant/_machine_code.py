@@ -1,0 +1,43 @@
+"""Machine code by Numba: whether there can be any here, and how a function becomes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}}  # 1 / 0 is inf; a * b + c at once
+
+
+def has_machine_code() -> bool:
+    """Whether functions may be compiled here; ``CALIBRANT_KERNELS=0`` says no."""
+    return _has_numba() and os.environ.get("CALIBRANT_KERNELS") != "0"
+
+
+@cache
+def _has_numba() -> bool:
+    """Whether there is a Numba that works here: not every one knows every NumPy."""
+    if find_spec("numba") is None:
+        return False
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def compiled(signature: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compile a function of these types at once, or take it from the disk."""
+    from numba import njit
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        made: Callable[..., Any]
+        try:
+            made = njit(signature, nogil=True, cache=True, **OPTIONS)(function)
+        except RuntimeError:  # no folder to keep it in
+            made = njit(signature, nogil=True, **OPTIONS)(function)
+        return made
+
+    return decorate
