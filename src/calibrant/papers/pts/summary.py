@@ -111,9 +111,12 @@ def _add_gains(rows: Sequence[Row]) -> None:
         row["gain"] = base.get((row["data"], row["seed"]), np.nan) - row["brier"]
 
 
+STAND_IN = "architecture stand-in on CIFAR-100"
+
+
 def row_label(name: str) -> str:
     """A set's name, and what it stands in for."""
-    return f"{name} (architecture stand-in on CIFAR-100)" if name in STAND_INS else name
+    return f"{name} ({STAND_IN})" if name in STAND_INS else name
 
 
 def metric_table(
