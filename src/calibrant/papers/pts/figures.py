@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,35 +11,40 @@ from typing import Any
 import numpy as np
 
 from calibrant._files import replacing
+from calibrant.papers.pts import captions
 from calibrant.papers.pts._extras import need
-from calibrant.papers.pts.experiments import (
-    BIN_SWEEP,
-    FRACTIONS,
-    METHODS,
-    PUBLISHED_WIDTH,
-    WIDTHS,
-    parameter_count,
+from calibrant.papers.pts.captions import BESIDE_NON_PARAMETRIC, TEMPERATURE_FAMILY
+from calibrant.papers.pts.experiments import BIN_SWEEP, FRACTIONS, METHODS, parameter_count
+from calibrant.papers.pts.logit_sets import (
+    FIGURE_3C,
+    ON_CIFAR,
+    PAPER_ROWS,
+    STAND_INS,
+    of_the_paper,
 )
-from calibrant.papers.pts.logit_sets import FIGURE_3C, ON_CIFAR, PAPER_ROWS, of_the_paper
-from calibrant.papers.pts.plan import NON_PARAMETRIC, PAPER_WIDTHS, RECIPES
+from calibrant.papers.pts.plan import RECIPES
 from calibrant.papers.pts.summary import PERCENT, Cell, Results, published
+from calibrant.plots._drawing import ON_DARK, ON_LIGHT, Stroke, plain_log
 
-# Colours that colour-blind readers can tell apart (Okabe and Ito), the same in every figure.
-COLOURS = {
-    "base": "#7f7f7f",
-    "ts": "#e69f00",
-    "ets": "#009e73",
-    "pts-paper": "#56b4e9",
-    "pts": "#0072b2",
-    "irova-raw": "#d55e00",
-    "irova-ts-raw": "#cc79a7",
-    "irm-raw": "#8c6d31",
+# The house's colours, which colour-blind readers can tell apart, the same in every figure; markers
+# and dashes tell methods apart in grey print.
+STROKES = {
+    "ts": Stroke(ON_DARK[1], "s", "-"),
+    "ets": Stroke(ON_LIGHT[2], "^", "-."),
+    "pts-paper": Stroke("#222222", "D", "--"),
+    "pts": Stroke(ON_LIGHT[0], "o", "-"),
+    "irova-raw": Stroke(ON_LIGHT[1], "v", "-"),
+    "irova-ts-raw": Stroke(ON_LIGHT[3], "X", "-."),
+    "irm-raw": Stroke("#8c6d31", "P", ":"),
 }
-MARKERS = {"ts": "s", "ets": "^", "pts-paper": "D", "pts": "o", "irova-raw": "v", "irm-raw": "P"}
-TEMPERATURE_FAMILY = ("ts", "ets", *RECIPES)
-BESIDE_NON_PARAMETRIC = (*NON_PARAMETRIC, *RECIPES)
-PANEL = (2.9, 2.4)  # inches
+OTHER = Stroke("#7f7f7f", "o", "-")
+PANEL = (2.9, 2.5)  # inches
 MOST_COLUMNS = 4
+PARAMETERS_SHOWN = (0.6, 1500.0)  # figure 1a, from edge to edge
+SIZES_SHOWN = (3.0, 107.0)  # percent of the validation rows, likewise
+SHIFT = 0.013  # of an axis: how far methods lie apart that have the same place
+BAR = {"marker": "|", "ms": 11.0, "mew": 3.0, "linestyle": "none"}  # figure 1b: our mean
+CROSS = {"marker": "x", "ms": 5.0, "color": "black", "linestyle": "none"}  # and the paper's
 SUFFIXES = ("svg", "png")
 
 
@@ -55,84 +60,40 @@ class Figure:
 def draw_all(results: Results, group: Sequence[str], real: bool, folder: Path) -> list[Figure]:
     """Write every figure that there are networks for into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    with_lenet = [*group, *({FIGURE_3C} & set(results.names) - set(group))]
-    grids: dict[str, tuple[Sequence[str], Panel]] = {
-        "fig1a": (group, _expressive_power),
-        "fig2": (group, _temperatures),
-        "fig3bc": (with_lenet, _by_size()),
-        "fig4a": (group, _by_size(BESIDE_NON_PARAMETRIC, log=True)),
-        "fig4b": (group, _accuracy_gained),
-    }
+    texts = captions.captions(results, group, real)
     written = []
     with _style():
-        canvases = {file: _grid(results, *grid) for file, grid in grids.items() if grid[0]}
-        canvases["fig1b"] = _mean_bars(results)
-        if group:
-            canvases["fig3a"] = _bins(results, group)
-        for figure in captions("ImageNet networks" if real else "Architecture stand-ins"):
-            if figure.file not in canvases:
+        canvases = _canvases(results, group)
+        for file, title in captions.TITLES.items():
+            if file not in canvases:
                 continue
             for suffix in SUFFIXES:
-                with replacing(folder / f"{figure.file}.{suffix}") as image:
-                    canvases[figure.file].savefig(
-                        image, format=suffix, dpi=150, metadata=_undated(suffix)
-                    )
-            written.append(figure)
+                with replacing(folder / f"{file}.{suffix}") as image:
+                    canvases[file].savefig(image, format=suffix, dpi=150, metadata=_undated(suffix))
+            written.append(Figure(file, title, texts[file]))
     return written
+
+
+def _canvases(results: Results, group: Sequence[str]) -> dict[str, Any]:
+    """The figures by the names of their files."""
+    with_lenet = [*group, *({FIGURE_3C} & set(results.names) - set(group))]
+    grids: dict[str, tuple[Sequence[str], Panel, Sequence[str]]] = {
+        "fig1a": (group, _expressive_power, group),
+        "fig2": (group, _temperatures, ()),
+        "fig3bc": (with_lenet, _by_size(), group),
+        "fig4a": (group, _by_size(BESIDE_NON_PARAMETRIC, log=True), group),
+        "fig4b": (group, _accuracy_gained, group),
+    }
+    canvases = {file: _grid(results, *grid) for file, grid in grids.items() if grid[0]}
+    canvases["fig1b"] = _means(results)
+    if group:
+        canvases["fig3a"] = _bins(results, group)
+    return canvases
 
 
 def files(folder: Path) -> list[Path]:
     """What ``draw_all`` writes."""
-    return [folder / f"{figure.file}.{suffix}" for figure in captions("") for suffix in SUFFIXES]
-
-
-def captions(whose: str) -> list[Figure]:
-    """What the figures show; ``whose`` networks those of ImageNet alone are."""
-    bars = "Bars: one standard deviation over seeds."
-    return [
-        Figure(
-            "fig1a",
-            "Figure 1a: ECE against the number of parameters",
-            f"{whose}. Hidden widths from {WIDTHS[0]} to {WIDTHS[-1]}. {bars} The paper shows "
-            "MobileNetV2 on ImageNet.",
-        ),
-        Figure(
-            "fig1b",
-            "Figure 1b: mean ECE of every method",
-            "The mean over networks; lines: one standard deviation over them. Crosses: the paper's "
-            "mean over the same networks on CIFAR (left) and over its nine, of which five are on "
-            "ImageNet (right).",
-        ),
-        Figure(
-            "fig2",
-            "Figure 2: temperatures of PTS on the test rows",
-            f"{whose}; seed 0. The dashed line is the one temperature of TS. The outer 0.5% on "
-            "either side are left out.",
-        ),
-        Figure(
-            "fig3a",
-            "Figure 3a: ECE against the number of bins",
-            f"{whose}: the mean over them; bands: one standard deviation over them.",
-        ),
-        Figure(
-            "fig3bc",
-            "Figures 3b and 3c: ECE against the size of the validation set",
-            f"{whose}. {bars} The paper shows MobileNetV2 on ImageNet (3b) and LeNet5 on CIFAR-100 "
-            "(3c).",
-        ),
-        Figure(
-            "fig4a",
-            "Figure 4a: ECE of non-parametric methods against the size of the validation set",
-            f"{whose}; raw outputs, as the authors' code gives them; the vertical axis is "
-            f"logarithmic. {bars}",
-        ),
-        Figure(
-            "fig4b",
-            "Figure 4b: accuracy of non-parametric methods against the size of the validation set",
-            f"{whose}. Points above or below the network's own accuracy, which is in the title; "
-            f"PTS and IRM keep it. {bars}",
-        ),
-    ]
+    return [folder / f"{file}.{suffix}" for file in captions.TITLES for suffix in SUFFIXES]
 
 
 def _undated(suffix: str) -> dict[str, None]:
@@ -146,11 +107,14 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.alpha": 0.25,
     "legend.frameon": False,
-    "lines.markersize": 3.5,
+    "legend.handlelength": 2.8,
+    "lines.markersize": 4.0,
     "svg.hashsalt": "calibrant",
 }
+SMALL = 7.0  # points
 
 
 def _style() -> Any:
@@ -165,63 +129,113 @@ def _canvas(size: tuple[float, float], rows: int = 1, columns: int = 1) -> tuple
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
+def _name(axis: Any, title: str, below: str) -> None:
+    """A title and, in smaller letters, the line beneath it."""
+    axis.set_title(title, pad=1.9 * SMALL if below else None)
+    if below:
+        axis.annotate(
+            below,
+            (0.5, 1.0),
+            (0.0, 0.5 * SMALL),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha="center",
+            fontsize=SMALL,
+        )
+
+
+def _from_zero(axis: Any) -> None:
+    """Let an axis of numbers that are not negative begin at 0."""
+    low, high = axis.dataLim.intervaly
+    if axis.get_yscale() == "linear" and low >= 0.0 and high > 0.0:
+        axis.set_ylim(bottom=0.0)
+
+
+def _shift(index: int, methods: Collection[str]) -> float:
+    """How far a method is moved sideways, as a share of the axis."""
+    return SHIFT * (index - (len(methods) - 1) / 2.0)
+
+
 # --- grids of panels --------------------------------------------------------------------------
 
 Panel = Callable[[Any, Results, str], None]
 
 
-def _grid(results: Results, names: Sequence[str], panel: Panel) -> Any:
-    """One panel per set, and the legend in a place of its own."""
+def _grid(
+    results: Results, names: Sequence[str], panel: Panel, compared: Collection[str] = ()
+) -> Any:
+    """One panel per set, and the legend in a place of its own.
+
+    Those that are to be compared have one vertical axis.
+    """
     rows = -(-len(names) // MOST_COLUMNS)
     columns = -(-len(names) // rows)
-    size = (PANEL[0] * max(columns, 2), PANEL[1] * rows + 0.5)
+    size = (PANEL[0] * max(columns, 2), PANEL[1] * rows + 0.4)
     figure, axes = _canvas(size, rows, columns)
-    for axis, name in zip(axes.flat, names, strict=False):
-        axis.set_title(name)
+    shown, spare = axes.flat[: len(names)], axes.flat[len(names) :]
+    leader = None  # whose vertical axis the others share
+    for index, (axis, name) in enumerate(zip(shown, names, strict=True)):
+        same = name in compared and leader is not None
+        if same:
+            axis.sharey(leader)
+        elif name in compared:
+            leader = axis
+        _name(axis, name, captions.subtitle(name))
         panel(axis, results, name)
-    for axis in axes.flat[len(names) :]:
-        axis.remove()
-    for axis in axes[:, 1:].flat:
-        axis.set_ylabel("")
-    shown: dict[str, Any] = {}
-    for axis in axes.flat[: len(names)]:
-        handles, labels = axis.get_legend_handles_labels()
-        shown |= {label: handle for handle, label in zip(handles, labels, strict=True)}
-    figure.legend(
-        list(shown.values()), list(shown), loc="outside lower center", ncols=max(len(shown), 1)
-    )
+        if index % columns and (same or not compared):
+            axis.set_ylabel("")
+            axis.tick_params(labelleft=not same)
+        if index + columns < len(names):  # another one is below
+            axis.set_xlabel("")
+    for axis in shown:
+        _from_zero(axis)
+    _legend(figure, shown, spare)
     return figure
+
+
+def _legend(figure: Any, shown: Sequence[Any], spare: Sequence[Any]) -> None:
+    """One legend of all panels: in the first place that is empty, or else beneath them."""
+    entries: dict[str, Any] = {}
+    for axis in shown:
+        handles, labels = axis.get_legend_handles_labels()
+        entries |= {label: handle for handle, label in zip(handles, labels, strict=True)}
+    texts = (list(entries.values()), list(entries))
+    for axis in spare[1:]:
+        axis.remove()
+    if len(spare):
+        spare[0].set_axis_off()
+        spare[0].legend(*texts, loc="center", fontsize="medium", labelspacing=0.9)
+    else:
+        figure.legend(*texts, loc="outside lower center", ncols=max(len(entries), 1))
 
 
 def _expressive_power(axis: Any, results: Results, name: str) -> None:
     for method in ("ts", "ets"):
         cell = Cell(results.values("ece", name, method))
-        _errorbar(axis, method, [parameter_count(method, None, 0)], [cell], "none")
-    classes = next(iter(results.by_seed(name, "ts").values()))["classes"]
-    for method, widths in (("pts-paper", (*PAPER_WIDTHS, PUBLISHED_WIDTH)), ("pts", WIDTHS)):
-        points = []
-        for width in sorted(widths):
-            chosen = None if width == PUBLISHED_WIDTH else width
-            cell = Cell(results.values("ece", name, method, width=chosen))
-            if cell.values:
-                points.append((parameter_count(method, width, classes), cell))
-        if points:
-            _errorbar(axis, method, [x for x, _ in points], [cell for _, cell in points], "-")
-    axis.set(xscale="log", xlabel="parameters of one network", ylabel="ECE (%)")
-    axis.margins(x=0.08)  # the marker of TS lies whole within the axis
-    axis.set_ylim(bottom=0.0)
+        _errorbar(axis, method, {parameter_count(method, None, 0): cell}, linestyle="none")
+    low, high = PARAMETERS_SHOWN
+    for index, method in enumerate(RECIPES):
+        moved = (high / low) ** _shift(index, RECIPES)
+        points = {}
+        for width in captions.widths_run(results, name, method):
+            rows = results.by_seed(name, method, width=captions.chosen(width))
+            place = moved * parameter_count(method, width, next(iter(rows.values()))["classes"])
+            points[place] = Cell(tuple(PERCENT * row["ece"] for row in rows.values()))
+        _errorbar(axis, method, points)
+    plain_log(axis, (1.0, 10.0, 100.0, 1000.0))
+    axis.set(xlim=PARAMETERS_SHOWN, xlabel="parameters of one network", ylabel="ECE (%)")
 
 
 def _by_size(methods: Sequence[str] = TEMPERATURE_FAMILY, log: bool = False) -> Panel:
     def panel(axis: Any, results: Results, name: str) -> None:
-        for method in methods:
-            _curve(axis, method, partial(_ece_at, results, name, method))
-        axis.set(xlabel="validation rows used (%)", ylabel="ECE (%)")
+        for index, method in enumerate(methods):
+            values = partial(_ece_at, results, name, method)
+            _errorbar(axis, method, _curve(values, _shift(index, methods)))
+        _sizes(axis)
+        axis.set_ylabel("ECE (%)")
         if log:
             axis.set_yscale("log")
             _plain_log_ticks(axis.yaxis)
-        else:
-            axis.set_ylim(bottom=0.0)
 
     return panel
 
@@ -232,34 +246,67 @@ def _ece_at(results: Results, name: str, method: str, fraction: float) -> tuple[
 
 def _accuracy_gained(axis: Any, results: Results, name: str) -> None:
     """Against the same seed's own accuracy: seeds have different test rows."""
-    for method in BESIDE_NON_PARAMETRIC:
-        _curve(axis, method, partial(_gained_at, results, name, method))
-    axis.set(xlabel="validation rows used (%)", ylabel="accuracy gained (points)")
-    axis.set_title(f"{name} ({results.mean('accuracy', name, 'base'):.1f}%)")
+    methods = [m for m in BESIDE_NON_PARAMETRIC if _curve(partial(_gained_at, results, name, m))]
+    kept = [m for m in methods if not any(_gains(results, name, m))]
+    moved = [m for m in methods if m not in kept]
+    if kept:
+        label = f"{', '.join(METHODS[m].label for m in kept)}: exactly 0"
+        axis.axhline(0.0, color=STROKES[kept[-1]].color, linewidth=2.0, label=label)
+    for index, method in enumerate(moved):
+        values = partial(_gained_at, results, name, method)
+        _errorbar(axis, method, _curve(values, _shift(index, moved)), least=-np.inf)
+    _sizes(axis)
+    axis.set_ylabel("accuracy gained (points)")
+    accuracy = results.mean("accuracy", name, "base")
+    if not np.isnan(accuracy):
+        axis.title.set_text(f"{name} ({accuracy:.1f}%)")
+
+
+def _gains(results: Results, name: str, method: str) -> list[float]:
+    """Of all sizes and seeds."""
+    return [gain for size in FRACTIONS for gain in _gained_at(results, name, method, size)]
 
 
 def _gained_at(results: Results, name: str, method: str, fraction: float) -> tuple[float, ...]:
     base, rows = results.by_seed(name, "base"), results.by_seed(name, method, fraction)
-    return tuple(PERCENT * (rows[s]["accuracy"] - base[s]["accuracy"]) for s in rows)
+    return tuple(PERCENT * (rows[s]["accuracy"] - base[s]["accuracy"]) for s in rows if s in base)
 
 
-def _curve(axis: Any, method: str, values: Callable[[float], tuple[float, ...]]) -> None:
-    """A method's means over the sizes that were run."""
-    cells = {100 * fraction: Cell(values(fraction)) for fraction in FRACTIONS}
-    known = {size: cell for size, cell in cells.items() if cell.values}
-    if known:
-        _errorbar(axis, method, list(known), list(known.values()), "-")
+def _sizes(axis: Any) -> None:
+    """The horizontal axis of sizes, with a tick at each of them."""
+    places = [PERCENT * fraction for fraction in FRACTIONS]
+    axis.set_xticks(places, [f"{place:.0f}" for place in places])
+    axis.set(xlim=SIZES_SHOWN, xlabel="validation rows used (%)")
 
 
-def _errorbar(axis: Any, method: str, x: Sequence[float], cells: Sequence[Cell], line: str) -> None:
+def _curve(values: Callable[[float], tuple[float, ...]], shift: float = 0.0) -> dict[float, Cell]:
+    """A method's values by the places of the sizes that were run."""
+    moved = shift * (SIZES_SHOWN[1] - SIZES_SHOWN[0])
+    cells = {PERCENT * fraction + moved: Cell(values(fraction)) for fraction in FRACTIONS}
+    return {place: cell for place, cell in cells.items() if cell.values}
+
+
+def _errorbar(
+    axis: Any, method: str, points: dict[float, Cell], least: float = 0.0, **look: Any
+) -> None:
+    """Means over seeds, and bars of one standard deviation."""
+    points = {place: cell for place, cell in points.items() if cell.values}
+    if points:
+        means = [cell.mean for cell in points.values()]
+        spreads = np.nan_to_num([cell.spread for cell in points.values()])
+        _bars(axis, method, list(points), means, spreads, least, **look)
+
+
+def _bars(
+    axis: Any, method: str, x: Any, means: Any, spreads: Any, least: float = 0.0, **look: Any
+) -> None:
+    """Points with bars, which end at the least value that there can be."""
     axis.errorbar(
         x,
-        [cell.mean for cell in cells],
-        yerr=np.nan_to_num([cell.spread for cell in cells]),
+        means,
+        yerr=[np.minimum(spreads, np.subtract(means, least)), spreads],
         label=METHODS[method].label,
-        color=COLOURS[method],
-        marker=MARKERS.get(method, "o"),
-        linestyle=line,
+        **STROKES[method]._asdict() | look,
         linewidth=1.2,
         capsize=1.5,
         elinewidth=0.8,
@@ -273,23 +320,26 @@ def _temperatures(axis: Any, results: Results, name: str) -> None:
         for method in RECIPES
         if 0 in (rows := results.by_seed(name, method))
     }
-    if not known:
-        return
-    low, high = np.quantile(np.concatenate(list(known.values())), [0.005, 0.995])
-    edges = np.linspace(low, max(high, low + 0.05), 41)
-    for method, temperatures in known.items():
-        axis.hist(
-            temperatures,
-            edges,
-            weights=np.full(len(temperatures), PERCENT / len(temperatures)),
-            histtype="stepfilled" if method == "pts" else "step",
-            alpha=0.55 if method == "pts" else 1.0,
-            linewidth=1.2,
-            color=COLOURS[method],
-            label=METHODS[method].label,
-        )
-    single = results.by_seed(name, "ts")[0]["temperatures"][0]
-    axis.axvline(single, color=COLOURS["ts"], linestyle="--", linewidth=1.2, label="TS")
+    if known:
+        low, high = np.quantile(np.concatenate(list(known.values())), [0.005, 0.995])
+        edges = np.linspace(low, max(high, low + 0.05), 41)
+        for method, temperatures in known.items():
+            axis.hist(
+                temperatures,
+                edges,
+                weights=np.full(len(temperatures), PERCENT / len(temperatures)),
+                histtype="stepfilled" if method == "pts" else "step",
+                alpha=0.3 if method == "pts" else 1.0,
+                linewidth=1.2,
+                color=STROKES[method].color,
+                label=METHODS[method].label,
+                zorder=2.0 if method == "pts" else 2.5,
+            )
+    for method, label, style in (("ts", "TS", "--"), (captions.OF_ETS, "ETS", ":")):
+        if 0 in (rows := results.by_seed(name, method)):
+            color = STROKES[label.lower()].color
+            place = rows[0]["temperatures"][0]
+            axis.axvline(place, color=color, linestyle=style, linewidth=1.8, label=label, zorder=3)
     axis.set(xlabel="temperature", ylabel="test rows (%)")
     axis.margins(x=0.02)
 
@@ -306,8 +356,9 @@ def _plain_log_ticks(axis: Any) -> None:
 
 
 def _bins(results: Results, group: Sequence[str]) -> Any:
-    figure, [[axis]] = _canvas((5.2, 3.2))
-    for method in TEMPERATURE_FAMILY:
+    figure, [[axis]] = _canvas((5.6, 3.3))
+    span = 1.1 * (BIN_SWEEP[-1] - BIN_SWEEP[0])
+    for index, method in enumerate(TEMPERATURE_FAMILY):
         by_set = [
             np.mean([row["ece_by_bins"] for row in results.by_seed(name, method).values()], axis=0)
             for name in group
@@ -316,62 +367,77 @@ def _bins(results: Results, group: Sequence[str]) -> Any:
         if not by_set:
             continue
         curves = PERCENT * np.array(by_set)
-        mean, spread = curves.mean(axis=0), curves.std(axis=0, ddof=1 if len(curves) > 1 else 0)
-        look = {"color": COLOURS[method], "label": METHODS[method].label}
-        axis.plot(BIN_SWEEP, mean, marker=MARKERS[method], linewidth=1.2, **look)
-        axis.fill_between(
-            BIN_SWEEP, mean - spread, mean + spread, color=COLOURS[method], alpha=0.12, linewidth=0
-        )
+        spread = curves.std(axis=0, ddof=1 if len(curves) > 1 else 0)
+        places = np.array(BIN_SWEEP) + span * _shift(index, TEMPERATURE_FAMILY)
+        _bars(axis, method, places, curves.mean(axis=0), spread)
     axis.set(xlabel="bins", ylabel="ECE (%)", xticks=BIN_SWEEP)
-    axis.set_ylim(bottom=0.0)
-    figure.legend(loc="outside lower center", ncols=len(TEMPERATURE_FAMILY))
+    _from_zero(axis)
+    _legend(figure, [axis], [])
     return figure
 
 
-def _not_below_zero(values: Sequence[Sequence[float]]) -> Any:
-    """Standard deviations as error bars that end at 0."""
-    mean = np.nanmean(values, axis=1)
-    spread = np.nanstd(values, axis=1, ddof=1 if len(values[0]) > 1 else 0)
-    return [np.minimum(spread, mean), spread]
-
-
-def _mean_bars(results: Results) -> Any:
+def _means(results: Results) -> Any:
     """The networks on CIFAR, then all rows of Table 1, each with the paper's mean over as many."""
     names = of_the_paper(results.names)
-    panels = [
-        ("networks on CIFAR", [n for n in names if n in ON_CIFAR], "paper, the same networks"),
-        ("all rows of Table 1", names, "paper, nine networks"),
+    on_cifar = [name for name in names if name in ON_CIFAR]
+    panels = [on_cifar, names] if 0 < len(on_cifar) < len(names) else [names]
+    methods = [
+        key
+        for key, method in METHODS.items()
+        if method.published not in ("", "Linear")
+        and any(results.values("ece", name, key) for name in names)
     ]
-    kept = [panel for panel in panels if panel[1]]
-    figure, axes = _canvas((6.0 * len(kept), 3.4), columns=len(kept))
-    for axis, (title, members, label) in zip(axes.flat, kept, strict=True):
-        _bars(axis, results, members, label)
-        axis.set_title(f"{title} ({len(members)})")
+    size = (4.6 * len(panels), 0.27 * len(methods) + 1.5)
+    figure, [axes] = _canvas(size, columns=len(panels))
+    for index, (axis, members) in enumerate(zip(axes, panels, strict=True)):
+        if index:
+            axis.sharex(axes[0])
+            axis.sharey(axes[0])
+            axis.tick_params(labelleft=False)
+        _strips(axis, results, members, methods)
+    axes[0].set_xscale("log")
+    _plain_log_ticks(axes[0].xaxis)
+    marks = {captions.subtitle(name) or "one set": _dot(name, OTHER.color) for name in names}
+    marks |= {"our mean": {"color": OTHER.color, **BAR}, "the paper's mean": CROSS}
+    line = need("matplotlib.lines").Line2D
+    figure.legend(
+        handles=[line([], [], label=label, **mark) for label, mark in marks.items()],
+        loc="outside lower center",
+        ncols=len(marks),
+        handlelength=1.2,
+    )
     return figure
 
 
-def _bars(axis: Any, results: Results, names: Sequence[str], label: str) -> None:
-    methods = [key for key, method in METHODS.items() if method.published not in ("", "Linear")]
-    means = {m: [results.mean("ece", name, m) for name in names] for m in methods}
-    methods = [m for m in methods if not np.isnan(means[m]).all()]
-    means = {m: means[m] for m in methods}
-    place = np.arange(len(methods))
-    axis.bar(
-        place,
-        [np.nanmean(means[m]) for m in methods],
-        yerr=_not_below_zero(list(means.values())),
-        color=[COLOURS.get(m, "#b0b0b0") for m in methods],
-        capsize=2.5,
-        error_kw={"elinewidth": 0.9},
-        width=0.68,
-    )
+def _strips(axis: Any, results: Results, names: Sequence[str], methods: Sequence[str]) -> None:
+    """A strip for each method: its networks and their mean; below, the paper's mean."""
+    for place, method in enumerate(methods):
+        color = STROKES.get(method, OTHER).color
+        if place % 2:
+            axis.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", linewidth=0, zorder=0)
+        known = [name for name in names if results.values("ece", name, method)]
+        means = [results.mean("ece", name, method) for name in known]
+        for name, mean in zip(known, means, strict=True):
+            axis.plot(mean, place - 0.13, **_dot(name, color))
+        axis.plot(Cell(tuple(means)).mean, place - 0.13, color=color, **BAR)
+        axis.plot(_in_the_paper(names, method), place + 0.3, **CROSS)
+    axis.set_yticks(range(len(methods)), [METHODS[m].label for m in methods])
+    axis.set_ylim(len(methods) - 0.5, -0.5)
+    axis.grid(visible=False, axis="y")
+    axis.set_xlabel("ECE (%)")
+    _name(axis, captions.title_of_means(names), f"crosses: {captions.crosses(names)}")
+
+
+def _dot(name: str, color: str) -> dict[str, Any]:
+    """A network's dot, which is hollow for a stand-in."""
+    face = "white" if name in STAND_INS else color
+    return {"marker": "o", "ms": 3.6, "mew": 0.9, "mec": color, "mfc": face, "linestyle": "none"}
+
+
+def _in_the_paper(names: Sequence[str], method: str) -> float:
+    """The paper's mean over these networks, or where not all are the paper's, over its nine."""
     table = published()["ece"]
-    on_cifar = set(names) <= set(ON_CIFAR)
-    paper = [table[PAPER_ROWS[name]] for name in names] if on_cifar else list(table.values())
-    theirs = [np.mean([x for row in paper if (x := row[METHODS[m].published])]) for m in methods]
-    crosses = axis.plot(place, theirs, "kx", markersize=6, label=label)
-    axis.set_xticks(place, [METHODS[m].label for m in methods], rotation=30, ha="right")
-    axis.set_ylabel("ECE (%)")
-    axis.set_ylim(bottom=0.0)
-    axis.grid(visible=False, axis="x")
-    axis.legend(handles=crosses, loc="upper right")
+    same = set(names) <= set(PAPER_ROWS)
+    rows = [table[PAPER_ROWS[name]] for name in names] if same else list(table.values())
+    column = METHODS[method].published
+    return Cell(tuple(value for row in rows if (value := row[column]) is not None)).mean

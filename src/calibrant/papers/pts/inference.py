@@ -1,30 +1,35 @@
-"""How sure a difference is: a paired bootstrap over rows, nested in splits and trainings.
+"""How sure a difference is: what test rows can do to it, and what trainings, splits and fits do.
 
-A seed is a split of its own and, where there are several, a training of its own. The methods of one
-seed share its test rows, so that one drawing of rows serves all of them. A draw takes as many seeds
-as there are with replacement, and rows of each. Deviations between seeds are widened by
-sqrt(R / (R - 1)), for R draws out of R seeds vary too little; deviations between rows are centred,
-for drawing rows again makes any ECE larger.
+A run is one seed: a split and, where there are several, a training of its own. Methods of one run
+share its test rows. How far a difference between methods is off in one run has two sources:
+
+- the test rows: s2_rows, from rows drawn anew for all methods, and all networks on the same images,
+  at once;
+- training, split and fit: s2_runs. The variance between runs shows the sum of both. Three runs say
+  little about one network, so s2_runs is one number for all networks of a comparison: the mean of
+  what the variance between runs exceeds s2_rows by, and at least 0.
+
+A mean over R runs then has the variance (s2_rows + s2_runs) / R. It is judged by Student's t, whose
+degrees of freedom are Satterthwaite's: n (R - 1) for n networks that are alike. With one run
+s2_runs is unknown, and a difference is sure as to the test rows alone.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.stats import t as student
 
+from calibrant._types import Floats
 from calibrant.papers.pts.experiments import BINS
-from calibrant.papers.pts.per_row import unpacked
-from calibrant.papers.pts.summary import PERCENT, Results
+from calibrant.papers.pts.row_draws import point_and_draws
+from calibrant.papers.pts.summary import Results
 
-Floats = NDArray[np.float64]
-DRAWS = 200
 LEVEL = 0.05
 
 
@@ -38,36 +43,167 @@ class Variant(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sample:
-    """A metric (points) of several variants, and how it moves from draw to draw."""
-
-    points: Floats  # (variants,)
-    draws: Floats  # (variants, DRAWS)
-    row_draws: Floats  # (variants, DRAWS): of the rows of one seed alone, around 0
-
-    def difference(self, one: int, other: int) -> Difference:
-        """``one`` minus ``other``."""
-        error = float(np.std(self.draws[one] - self.draws[other]))
-        return Difference(float(self.points[one] - self.points[other]), error)
-
-    def row_error(self, one: int, other: int) -> float:
-        """The standard error of a difference by the test rows of a single split and training."""
-        return float(np.std(self.row_draws[one] - self.row_draws[other]))
-
-
-@dataclass(frozen=True)
 class Difference:
-    """A difference and its standard error."""
+    """A difference, its standard error and the degrees of freedom of that."""
 
     value: float
     error: float
+    freedom: float = np.inf
 
     @property
     def p(self) -> float:
         """The two-sided p-value of no difference."""
+        if not np.isfinite(self.value):
+            return 1.0
         if self.error == 0.0:
             return 1.0 if self.value == 0.0 else 0.0
-        return float(2.0 * ndtr(-abs(self.value) / self.error))
+        return float(2.0 * student.sf(abs(self.value) / self.error, self.freedom))
+
+    @property
+    def reach(self) -> float:
+        """Half the width of the 95% interval."""
+        return float(self.error * student.isf(LEVEL / 2.0, self.freedom)) if self.error else 0.0
+
+    @property
+    def low(self) -> float:
+        """Where the 95% interval begins."""
+        return self.value - self.reach
+
+    @property
+    def high(self) -> float:
+        """Where the 95% interval ends."""
+        return self.value + self.reach
+
+    def from_(self, value: float) -> Difference:
+        """The difference from a number."""
+        return Difference(self.value - value, self.error, self.freedom)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A metric (points) of several variants on one network."""
+
+    runs: Floats  # (variants, runs)
+    row_draws: Floats  # (variants, runs, draws): deviations by the test rows
+    published: Floats | None = None  # (variants,): the numbers of a single run elsewhere ..
+    row_factor: float = 1.0  # .. and its deviation by test rows over that of a run here
+
+    @property
+    def points(self) -> Floats:
+        """(variants,): the numbers that are judged."""
+        return self.runs.mean(axis=1) if self.published is None else self.published
+
+    @property
+    def count(self) -> int:
+        """How many runs the points are the mean of."""
+        return self.runs.shape[1] if self.published is None else 1
+
+
+class Samples:
+    """A metric of the same variants on several networks."""
+
+    def __init__(self, networks: Sequence[Sample]) -> None:
+        self.networks = list(networks)
+
+    @cached_property
+    def points(self) -> Floats:
+        """(networks, variants)."""
+        return np.array([one.points for one in self.networks])
+
+    @property
+    def means(self) -> Floats:
+        """(variants,): the means over networks."""
+        return np.asarray(self.points.mean(axis=0))
+
+    def chosen(self, places: Sequence[int]) -> Samples:
+        """Some of the networks."""
+        return Samples([self.networks[place] for place in places])
+
+    def beside(self, other: Samples) -> Samples:
+        """The variants of both, those of the other one behind."""
+        return Samples(
+            [
+                Sample(np.concatenate([a.runs, b.runs]), np.concatenate([a.row_draws, b.row_draws]))
+                for a, b in zip(self.networks, other.networks, strict=True)
+            ]
+        )
+
+    def each(self, one: int, other: int) -> list[Difference]:
+        """``one`` minus ``other`` on every network."""
+        parts = _Parts(self.networks, _pair(self.points.shape[1], one, other))
+        return [parts.of_network(place) for place in range(len(self.networks))]
+
+    def mean(self, one: int, other: int) -> Difference:
+        """``one`` minus ``other``, of the means over networks."""
+        return self.combined(_pair(self.points.shape[1], one, other))
+
+    def combined(self, shares: Floats) -> Difference:
+        """A combination of variants, of the means over networks."""
+        return _Parts(self.networks, shares).of_mean()
+
+    def drop(self, one: int, other: int) -> Difference:
+        """By what share the mean of ``one`` is lower than that of ``other``."""
+        found = self.combined(_drop(self.means, one, other))
+        return replace(found, value=float(1.0 - self.means[one] / self.means[other]))
+
+    def drop_on(self, place: int, one: int, other: int) -> Difference:
+        """The same on one network; the variance by runs is that of all."""
+        points = self.points[place]
+        found = _Parts(self.networks, _drop(points, one, other)).of_network(place)
+        return replace(found, value=float(1.0 - points[one] / points[other]))
+
+
+def _pair(size: int, one: int, other: int, share: float = 1.0) -> Floats:
+    shares = np.zeros(size)
+    shares[one] += 1.0
+    shares[other] -= share
+    return shares
+
+
+def _drop(points: Floats, one: int, other: int) -> Floats:
+    """What 1 - one / other is to first order."""
+    return -_pair(len(points), one, other, points[one] / points[other]) / points[other]
+
+
+class _Parts:
+    """Both variances of a combination of variants."""
+
+    def __init__(self, networks: Sequence[Sample], shares: Floats) -> None:
+        used = np.flatnonzero(shares)  # 0 times a blank is no blank
+        self.networks, weights = networks, shares[used]
+        self.values = np.array([weights @ one.points[used] for one in networks])
+        runs = [weights @ one.runs[used] for one in networks]
+        self.draws = [np.einsum("v,vrd->rd", weights, one.row_draws[used]) for one in networks]
+        self.by_rows = np.array([one.var(axis=1).mean() for one in self.draws])
+        several = [place for place, one in enumerate(runs) if len(one) > 1]
+        excess = [runs[k].var(ddof=1) - self.by_rows[k] for k in several]
+        self.by_runs = max(float(np.mean(excess)), 0.0) if several else 0.0
+        single = [2.0 * (self.by_runs + self.by_rows[k]) ** 2 / (len(runs[k]) - 1) for k in several]
+        self.doubt = float(np.sum(single)) / len(several) ** 2 if several else 0.0
+
+    def of_network(self, place: int) -> Difference:
+        one = self.networks[place]
+        rows = one.row_factor**2 * self.by_rows[place]
+        return self._judged(self.values[place], rows / one.count, 1.0 / one.count)
+
+    def of_mean(self) -> Difference:
+        """Rows that networks share move them together."""
+        size = len(self.networks)
+        moved = [
+            one.row_factor * draws for one, draws in zip(self.networks, self.draws, strict=True)
+        ]
+        runs = min(len(one) for one in moved)
+        whole = np.mean([one[:runs] for one in moved], axis=0)  # (runs, draws)
+        alone = whole.var(axis=1).mean()
+        counts = np.array([one.count for one in self.networks])
+        rows = alone if counts.max() == 1 else whole.mean(axis=0).var()
+        return self._judged(self.values.mean(), rows, float((1.0 / counts).sum()) / size**2)
+
+    def _judged(self, value: float, rows: float, share: float) -> Difference:
+        """From the variance by rows, and the share of the variance by runs that is to be added."""
+        variance, doubt = rows + share * self.by_runs, share**2 * self.doubt
+        freedom = 2.0 * variance**2 / doubt if doubt > 0.0 else np.inf
+        return Difference(float(value), float(np.sqrt(variance)), float(freedom))
 
 
 def sample(
@@ -77,40 +213,15 @@ def sample(
     metric: str = "ece",
     bins: int = BINS,
 ) -> Sample | None:
-    """A metric of variants on one set, over the seeds that all have; None where there are none.
-
-    "excess" is the ECE beyond what a calibrated model would show by chance. "kde_ece" has the
-    errors of the ECE, of which it is another estimate.
-    """
+    """A metric of variants on one network, over the seeds that all have; None where none are."""
     found = [results.by_seed(name, *variant) for variant in variants]
     seeds = sorted(set.intersection(*(set(rows) for rows in found)))
     if not seeds:
         return None
-    made = [
-        [_point_and_draws(results, rows[seed], variant, metric, bins) for seed in seeds]
-        for rows, variant in zip(found, variants, strict=True)
-    ]
-    both = np.array(made)  # (variants, seeds, 1 + DRAWS)
-    return _nested(both[:, :, 0], both[:, :, 1:], name)
-
-
-def _nested(points: Floats, row_draws: Floats, name: str) -> Sample:
-    """From (variants, seeds) and (variants, seeds, DRAWS) to draws of the mean over seeds."""
-    seeds = points.shape[1]
-    mean = points.mean(axis=1)
-    rng = np.random.default_rng(zlib.crc32(f"seeds of {name}".encode()))
-    picked = rng.integers(seeds, size=(DRAWS, seeds))
-    widened = np.sqrt(seeds / (seeds - 1.0)) if seeds > 1 else 0.0
-    between = widened * (points[:, picked].mean(axis=2) - mean[:, None])
-    places = (np.arange(DRAWS)[:, None] + np.arange(seeds)) % DRAWS  # a seed drawn twice: new rows
-    within = row_draws[:, picked, places].mean(axis=2)
-    return Sample(mean, mean[:, None] + between + within, row_draws[:, 0])
-
-
-def pooled(samples: Sequence[Sample]) -> Sample:
-    """The mean over sets."""
-    parts = [(one.points, one.draws, one.row_draws) for one in samples]
-    return Sample(*(np.mean([part[k] for part in parts], axis=0) for k in range(3)))
+    made = np.array(
+        [[point_and_draws(results, rows[seed], metric, bins) for seed in seeds] for rows in found]
+    )
+    return Sample(made[:, :, 0], made[:, :, 1:])
 
 
 def over(
@@ -119,95 +230,11 @@ def over(
     variants: Sequence[Variant],
     metric: str = "ece",
     bins: int = BINS,
-) -> list[Sample] | None:
-    """``sample`` for all sets; None where one of them was not run."""
+) -> Samples | None:
+    """``sample`` for all networks; None where one of them was not run."""
     found = [sample(results, name, variants, metric, bins) for name in names]
     known = [one for one in found if one is not None]
-    return known if known and len(known) == len(found) else None
-
-
-# --- one row of results -----------------------------------------------------------------------
-
-
-def _point_and_draws(
-    results: Results, row: dict[str, Any], variant: Variant, metric: str, bins: int
-) -> Floats:
-    """The metric, then its draws; made once, for many claims read the same."""
-    key = (row["data"], row["seed"], variant, metric, bins)
-    if key not in results.drawn:
-        draws = _row_draws(row, "ece" if metric in ("excess", "kde_ece") else metric, bins)
-        results.drawn[key] = np.concatenate([[_point(row, metric, bins)], draws])
-    return results.drawn[key]
-
-
-def _point(row: dict[str, Any], metric: str, bins: int) -> float:
-    if metric == "excess":
-        return PERCENT * (row["ece"] - chance(row))
-    if metric == "ece" and bins != BINS:
-        confidence, hit = _judged(row)
-        return PERCENT * float(np.abs(_sums(confidence, confidence - hit, bins)).sum() / len(hit))
-    value = row["gain" if metric == "gain" else metric]
-    return PERCENT * value if value is not None else np.nan
-
-
-def chance(row: dict[str, Any], bins: int = BINS) -> float:
-    """The mean ECE where every row is right with the probability that it says.
-
-    A bin's gap is then nearly normal, and its size has the mean sqrt(2 / pi) times its deviation.
-    """
-    confidence = np.minimum(_judged(row)[0], 1.0)
-    variances = _sums(confidence, confidence * (1.0 - confidence), bins)
-    return float(np.sqrt(2.0 / np.pi * variances).sum() / len(confidence))
-
-
-def add_excess(results: Results) -> None:
-    """Write the ECE beyond chance into every row that holds its confidences."""
-    for row in results.rows:
-        if "per_row" in row:
-            row["excess"] = row["ece"] - chance(row)
-
-
-def _row_draws(row: dict[str, Any], metric: str, bins: int) -> Floats:
-    """The metric of rows drawn anew (points), around 0."""
-    rows = row["test_rows"]
-    weights = _weights(row["data"], row["seed"], rows)
-    if metric in ("gain", "brier", "nll"):
-        values = unpacked(row["per_row"], "nll" if metric == "nll" else "brier", rows)
-        if not np.isfinite(values).all():  # a true class with 0: the metric itself has no value
-            return np.zeros(DRAWS)
-        means = weights @ values.astype(np.float32)
-        drawn = -means if metric == "gain" else means
-    elif metric == "accuracy":
-        drawn = weights @ _judged(row)[1].astype(np.float32)
-    else:
-        confidence, hit = _judged(row)
-        table = np.zeros((rows, bins), np.float32)
-        table[np.arange(rows), _bin_of(confidence, bins)] = confidence - hit
-        drawn = np.abs(weights @ table).sum(axis=1)
-    return np.asarray(PERCENT * (drawn - drawn.mean()), np.float64)
-
-
-def _judged(row: dict[str, Any]) -> tuple[Floats, Floats]:
-    confidence, hit = (
-        unpacked(row["per_row"], what, row["test_rows"]) for what in ("confidence", "hit")
-    )
-    return confidence, hit
-
-
-def _bin_of(confidence: Floats, bins: int) -> NDArray[np.int64]:
-    return np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
-
-
-def _sums(confidence: Floats, values: Floats, bins: int) -> Floats:
-    return np.asarray(np.bincount(_bin_of(confidence, bins), values, bins), np.float64)
-
-
-@lru_cache(maxsize=32)
-def _weights(name: str, seed: int, rows: int) -> NDArray[np.float32]:
-    """(DRAWS, rows): how often each row was drawn, over the number of rows drawn."""
-    rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
-    counts = rng.poisson(1.0, size=(DRAWS, rows)).astype(np.float32)
-    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+    return Samples(known) if known and len(known) == len(found) else None
 
 
 # --- several comparisons ----------------------------------------------------------------------

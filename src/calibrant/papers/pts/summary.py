@@ -140,11 +140,13 @@ def metric_table(
             rows[PAPER_ROWS[name]] = [Cell((), known.get(METHODS[m].published)) for m in methods]
     shared = [name for name in names if name in ON_CIFAR]
     if shared:
-        rows[f"mean of the {len(shared)} on CIFAR"] = [
+        rows[f"mean of the paper's {len(shared)} on CIFAR"] = [
             Cell(_column_means(results, shared, metric, key), _published_mean(shared, metric, key))
             for key in methods
         ]
-    rows[f"mean of all {len(names)}"] = [
+    stand_ins = sum(name in STAND_INS for name in names)
+    whose = f", {stand_ins} of them stand-ins" if stand_ins else ""
+    rows[f"mean of all {len(names)}{whose}"] = [
         Cell(_column_means(results, names, metric, key)) for key in methods
     ]
     labels = tuple(METHODS[key].label for key in methods)
@@ -188,18 +190,23 @@ def _published_mean(names: Sequence[str], metric: str, method: str) -> float | N
 def normalised_table(
     results: Results, group: Sequence[str], over: str, methods: Sequence[str]
 ) -> Table:
-    """Table 4: ECE divided by that of PTS at the same size, mean over the sets."""
-    rows = {}
+    """Table 4: ECE divided by that of PTS at the same size, mean over the sets.
+
+    The paper's numbers are of ImageNet: beside those of stand-ins they have rows of their own.
+    """
+    real = set(group) <= set(IMAGENET)
+    rows, theirs = {}, {}
     for fraction in FRACTIONS:
         percent = f"{100 * fraction:.0f}%"
         known = published()["normalised_ece"].get(f"{100 * fraction:.0f}", {})
-        rows[percent] = [
-            Cell(_ratios(results, group, key, over, fraction), known.get(METHODS[key].published))
-            for key in methods
-        ]
+        paper = [known.get(METHODS[key].published) for key in methods]
+        ratios = [_ratios(results, group, key, over, fraction) for key in methods]
+        pairs = zip(ratios, paper if real else [None] * len(methods), strict=True)
+        rows[percent if real else f"{percent}, stand-ins"] = [Cell(*pair) for pair in pairs]
+        theirs[f"{percent}, ImageNet"] = [Cell((), number) for number in paper]
     labels = tuple(METHODS[key].label for key in methods)
     title = f"ECE divided by that of {METHODS[over].label}, by part of the validation rows"
-    return Table(title, "", labels, rows, None)
+    return Table(title, "", labels, rows if real else rows | theirs, None)
 
 
 def _ratios(

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from calibrant.papers.pts.experiments import BINS, METHODS
-from calibrant.papers.pts.inference import (
-    Difference,
-    Sample,
-    Variant,
-    over,
-    sample,
-    signs,
-)
+from calibrant.papers.pts.inference import Difference, Samples, Variant, over, signs
 from calibrant.papers.pts.logit_sets import IMAGENET, PAPER_ROWS, STAND_INS
 from calibrant.papers.pts.summary import Results, published
 
 HOLDS, PARTLY, FAILS = "holds", "partly", "fails"
 SAME, UNKNOWN = "indistinguishable", "not run"
-SURE = 1.96  # standard errors
+UNPUBLISHED = "not published"  # what the paper's own tables have no numbers for
 OWN = "pts"  # in a claim's variants: PTS, by whichever recipe testifies
-# The paper judges its ImageNet networks on 37,500 rows, the stand-ins here are judged on 10,000.
-IMAGENET_FACTOR = float(np.sqrt(10_000 / 37_500))
+TEST_ROWS = {name: 37_500 if name in IMAGENET else 10_000 for name in PAPER_ROWS}  # the paper's
 RIVALS = ("base", "irova-raw", "irova-ts-raw", "irm-raw", "pbmc-raw", "diag", "ts", "ets")
 
 
@@ -42,14 +34,18 @@ NOT_RUN = Found(UNKNOWN, "")
 class Witness(Protocol):
     """Who gives the numbers that a claim is judged by."""
 
+    @property
+    def rivals(self) -> Sequence[str]:
+        """What PTS is compared with."""
+
     def samples(
         self,
         names: Sequence[str],
         variants: Sequence[Variant],
         metric: str = "ece",
         bins: int = BINS,
-    ) -> list[Sample] | None:
-        """A metric of variants on every set; None where one is missing."""
+    ) -> Samples | None:
+        """A metric of variants on every network; None where one is missing."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +55,19 @@ class Ours:
     results: Results
     key: str
 
+    @property
+    def rivals(self) -> Sequence[str]:
+        """The paper's rivals, and PBMC as the paper words it, for the top label."""
+        return (*RIVALS, "ts-bins-top")
+
     def samples(
         self,
         names: Sequence[str],
         variants: Sequence[Variant],
         metric: str = "ece",
         bins: int = BINS,
-    ) -> list[Sample] | None:
-        """A metric of variants on every set; None where one was not run."""
+    ) -> Samples | None:
+        """A metric of variants on every network; None where one was not run."""
         return over(self.results, names, [self.by_recipe(one) for one in variants], metric, bins)
 
     def by_recipe(self, variant: Variant) -> Variant:
@@ -78,12 +79,17 @@ class Ours:
 
 @dataclass(frozen=True)
 class Theirs:
-    """The paper's own tables. It has no errors: those of our rows for the same methods stand in.
+    """The paper's own tables. It has no errors: those of our runs of the same methods stand in.
 
-    They are the errors by the test rows alone, for the paper has one split and one training.
+    Its numbers are of a single run, and of as many test rows as it has.
     """
 
     results: Results
+
+    @property
+    def rivals(self) -> Sequence[str]:
+        """The columns of its tables."""
+        return RIVALS
 
     def samples(
         self,
@@ -91,23 +97,23 @@ class Theirs:
         variants: Sequence[Variant],
         metric: str = "ece",
         bins: int = BINS,
-    ) -> list[Sample] | None:
+    ) -> Samples | None:
         """Published numbers; None where one is not published or no rows give their errors."""
-        ours = Ours(self.results, "pts-paper")
+        numbers = [_published(name, variants, metric) if bins == BINS else None for name in names]
+        ours = Ours(self.results, "pts-paper").samples(names, variants, metric, bins)
+        if ours is None or any(one is None for one in numbers):
+            return None
         found = []
-        for name in names:
-            numbers = _published(name, variants, metric) if bins == BINS else None
-            errors = sample(self.results, name, [ours.by_recipe(v) for v in variants])
-            if metric == "gain":
-                by_recipe = [ours.by_recipe(v) for v in variants]
-                errors = sample(self.results, name, by_recipe, "gain")
-            if numbers is None or errors is None:
-                return None
-            factor = 1.0 if PAPER_ROWS.get(name) and name not in IMAGENET else IMAGENET_FACTOR
-            moves = factor * errors.row_draws
-            points = np.array(numbers)
-            found.append(Sample(points, points[:, None] + moves, moves))
-        return found or None
+        for name, theirs, one in zip(names, numbers, ours.networks, strict=True):
+            here = next(iter(self.results.by_seed(name, variants[0].method).values()))["test_rows"]
+            factor = float(np.sqrt(here / TEST_ROWS[_row_of_the_paper(name)]))
+            found.append(replace(one, published=np.array(theirs), row_factor=factor))
+        return Samples(found)
+
+
+def _row_of_the_paper(name: str) -> str:
+    """The set that the paper's row is of: for a stand-in, ImageNet's."""
+    return name if name in PAPER_ROWS else f"imagenet-{name.split('-')[1]}"
 
 
 def _published(name: str, variants: Sequence[Variant], metric: str) -> list[float] | None:
@@ -135,16 +141,16 @@ def _published(name: str, variants: Sequence[Variant], metric: str) -> list[floa
 
 
 def of_units(ahead: int, behind: int, units: int) -> str:
-    """All ahead: holds. None ahead and some behind: fails. Neither: indistinguishable.
+    """All ahead: holds. More behind than ahead: fails. Else some ahead: partly.
 
-    >>> [of_units(*counts, 4) for counts in ((4, 0), (3, 0), (2, 1), (0, 1), (0, 0))]
-    ['holds', 'partly', 'partly', 'fails', 'indistinguishable']
+    >>> [of_units(*counts, 4) for counts in ((4, 0), (3, 0), (1, 1), (1, 2), (0, 1), (0, 0))]
+    ['holds', 'partly', 'partly', 'fails', 'fails', 'indistinguishable']
     """
     if ahead == units:
         return HOLDS
-    if ahead:
-        return PARTLY
-    return FAILS if behind else SAME
+    if behind > ahead:
+        return FAILS
+    return PARTLY if ahead else SAME
 
 
 def one_sided(differences: Sequence[Difference]) -> tuple[int, int]:
@@ -153,24 +159,10 @@ def one_sided(differences: Sequence[Difference]) -> tuple[int, int]:
     return int((sure > 0).sum()), int((sure < 0).sum())
 
 
-class Drop(NamedTuple):
-    """By what share one mean is lower than another, with its interval."""
+def percent(share: Difference) -> str:
+    """A share and its interval.
 
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{100 * self.value:.0f}% ({100 * self.low:.0f} to {100 * self.high:.0f})"
-
-    @property
-    def sure(self) -> bool:
-        """Whether it is surely above 0."""
-        return self.low > 0.0
-
-
-def drop(pooled: Sample, one: int, other: int) -> Drop:
-    """By what share ``one`` is lower than ``other``."""
-    value = 1.0 - pooled.points[one] / pooled.points[other]
-    error = SURE * float(np.std(1.0 - pooled.draws[one] / pooled.draws[other]))
-    return Drop(float(value), float(value) - error, float(value) + error)
+    >>> percent(Difference(0.3, 0.05))
+    '30% (20 to 40)'
+    """
+    return f"{100 * share.value:.0f}% ({100 * share.low:.0f} to {100 * share.high:.0f})"
