@@ -625,6 +625,24 @@ def test_results_are_published_with_their_origin(made, tmp_path, monkeypatch):
     assert (tmp_path / "docs" / "figures" / "fig1a.svg").is_file()
 
 
+def test_the_guide_has_the_tables_that_were_made(made, tmp_path, monkeypatch):
+    tool = load_tool("publish_reproduction", monkeypatch)
+    guide = tmp_path / "reproduction.md"
+    guide.write_text(f"before\n\n{tool.BEGIN}\nold\n{tool.END}\n\nbehind\n")
+    document = json.loads((made.page.parent / "tables.json").read_text())
+    for _ in range(2):  # a second time changes nothing
+        tool.write_summary(document, guide)
+        text = guide.read_text()
+        assert "old" not in text
+        assert text.startswith("before\n")
+        assert text.endswith("behind\n")
+        assert "| cifar100-mobilenetv2 * | " in text
+        assert "ImgNet" not in text
+        assert text.count("| Temperatures span a wide range (figure 2) |") == 1
+    cell = made.tables["1"].rows["cifar10-lenet5"][0]
+    assert f"| cifar10-lenet5 | {page.number(cell)} ({cell.published:.2f}) |" in text
+
+
 @pytest.mark.parametrize("name", ["index.html", "rows.csv", "figures/fig2.png"])
 def test_a_page_that_cannot_be_written_is_told_before_the_work(tmp_path, monkeypatch, name):
     (tmp_path / "out" / name).mkdir(parents=True)

@@ -9,9 +9,10 @@ share its test rows. How far a difference between methods is off in one run has 
   little about one network, so s2_runs is one number for all networks of a comparison: the mean of
   what the variance between runs exceeds s2_rows by, and at least 0.
 
-A mean over R runs then has the variance (s2_rows + s2_runs) / R. It is judged by Student's t, whose
-degrees of freedom are Satterthwaite's: n (R - 1) for n networks that are alike. With one run
-s2_runs is unknown, and a difference is sure as to the test rows alone.
+A mean over R runs then has the variance (s2_rows + s2_runs) / R. It is judged by Student's t with
+the degrees of freedom of the mean variance between runs, by Satterthwaite's rule: n (R - 1) for n
+networks that are alike. With one run s2_runs is unknown, and a difference is sure as to the test
+rows alone.
 """
 
 from __future__ import annotations
@@ -175,16 +176,17 @@ class _Parts:
         runs = [weights @ one.runs[used] for one in networks]
         self.draws = [np.einsum("v,vrd->rd", weights, one.row_draws[used]) for one in networks]
         self.by_rows = np.array([one.var(axis=1).mean() for one in self.draws])
-        several = [place for place, one in enumerate(runs) if len(one) > 1]
+        several = np.array([place for place, one in enumerate(runs) if len(one) > 1], np.intp)
         excess = [runs[k].var(ddof=1) - self.by_rows[k] for k in several]
-        self.by_runs = max(float(np.mean(excess)), 0.0) if several else 0.0
-        single = [2.0 * (self.by_runs + self.by_rows[k]) ** 2 / (len(runs[k]) - 1) for k in several]
-        self.doubt = float(np.sum(single)) / len(several) ** 2 if several else 0.0
+        self.by_runs = max(float(np.mean(excess)), 0.0) if excess else 0.0
+        between = self.by_runs + self.by_rows[several]
+        doubt = float(np.sum(between**2 / np.array([len(runs[k]) - 1.0 for k in several])))
+        self.freedom = float(between.sum() ** 2 / doubt) if doubt > 0.0 else np.inf
 
     def of_network(self, place: int) -> Difference:
         one = self.networks[place]
-        rows = one.row_factor**2 * self.by_rows[place]
-        return self._judged(self.values[place], rows / one.count, 1.0 / one.count)
+        variance = (one.row_factor**2 * self.by_rows[place] + self.by_runs) / one.count
+        return self._judged(self.values[place], variance)
 
     def of_mean(self) -> Difference:
         """Rows that networks share move them together."""
@@ -197,13 +199,11 @@ class _Parts:
         alone = whole.var(axis=1).mean()
         counts = np.array([one.count for one in self.networks])
         rows = alone if counts.max() == 1 else whole.mean(axis=0).var()
-        return self._judged(self.values.mean(), rows, float((1.0 / counts).sum()) / size**2)
+        runs_part = self.by_runs * float((1.0 / counts).sum()) / size**2
+        return self._judged(self.values.mean(), rows + runs_part)
 
-    def _judged(self, value: float, rows: float, share: float) -> Difference:
-        """From the variance by rows, and the share of the variance by runs that is to be added."""
-        variance, doubt = rows + share * self.by_runs, share**2 * self.doubt
-        freedom = 2.0 * variance**2 / doubt if doubt > 0.0 else np.inf
-        return Difference(float(value), float(np.sqrt(variance)), float(freedom))
+    def _judged(self, value: float, variance: float) -> Difference:
+        return Difference(float(value), float(np.sqrt(variance)), self.freedom)
 
 
 def sample(
