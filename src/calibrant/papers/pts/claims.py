@@ -13,8 +13,17 @@ from functools import partial
 
 from calibrant.papers.pts import claims_of_figures as of_figures
 from calibrant.papers.pts import claims_of_tables as of_tables
+from calibrant.papers.pts.logit_sets import STAND_INS
 from calibrant.papers.pts.summary import Results
-from calibrant.papers.pts.verdicts import NOT_RUN, UNPUBLISHED, Found, Ours, Theirs, Witness
+from calibrant.papers.pts.verdicts import (
+    NOT_RUN,
+    UNPUBLISHED,
+    Found,
+    Ours,
+    Theirs,
+    Witness,
+    row_of_the_paper,
+)
 
 WITNESSES = ("pts-paper", "pts", "paper")
 Judge = Callable[[Witness], Found]
@@ -39,8 +48,7 @@ def judge_all(results: Results, names: Sequence[str], group: Sequence[str]) -> l
     judged = []
     for claim, judge in _claims(names, group):
         found = {key: judge(witness) for key, witness in witnesses.items()}
-        if found["paper"] == NOT_RUN:
-            found["paper"] = Found(UNPUBLISHED, "")
+        found["paper"] = _of_the_paper(found["paper"])
         judged.append(
             Verdict(
                 claim,
@@ -49,6 +57,16 @@ def judge_all(results: Results, names: Sequence[str], group: Sequence[str]) -> l
             )
         )
     return judged
+
+
+def _of_the_paper(found: Found) -> Found:
+    """What its tables do not have was not published, and its networks are no stand-ins."""
+    if found == NOT_RUN:
+        return Found(UNPUBLISHED, "")
+    text = found.text
+    for name in STAND_INS:
+        text = text.replace(name, row_of_the_paper(name))
+    return Found(found.outcome, text)
 
 
 def _claims(names: Sequence[str], group: Sequence[str]) -> list[tuple[str, Judge]]:

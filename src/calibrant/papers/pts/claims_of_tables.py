@@ -25,6 +25,7 @@ from calibrant.papers.pts.verdicts import (
     of_units,
     one_sided,
     percent,
+    row_of_the_paper,
 )
 
 THIRTY = 0.295  # what reads as 30%
@@ -191,7 +192,7 @@ def complexity(witness: Witness, names: Sequence[str]) -> Found:
     """The rank correlation of a network's complexity with what PTS gains over ETS by KDE-ECE."""
     order = {name: place for place, name in enumerate(BY_COMPLEXITY)}
     if isinstance(witness, Theirs):  # its rows are ImageNet's, not those of the stand-ins
-        order |= {name: order[f"imagenet-{name.split('-')[1]}"] for name in STAND_INS}
+        order |= {name: order[row_of_the_paper(name)] for name in STAND_INS}
     ordered = sorted((name for name in names if name in order), key=order.__getitem__)
     variants = _variants(OWN, "ets")
     samples = witness.samples(ordered, variants, "kde_ece") if len(ordered) > 3 else None

@@ -233,8 +233,8 @@ RULES = (
     "those of a single run of the same methods here stand in, on the same network or its stand-in, "
     "the part by test rows made smaller for ImageNet's 37,500.",
     "The ECE of a calibrated model is not 0: with 10,000 test rows and 10 bins it is 0.6 to 0.9 "
-    "points (last table but three), about twice that of ImageNet's 37,500 rows. Shares of an ECE "
-    "are compressed by that; the ECE beyond chance, where it is given, is not.",
+    'points ("Where and why the numbers differ" has it), about twice that of ImageNet\'s 37,500 '
+    "rows. Shares of an ECE are compressed by that; the ECE beyond chance, where given, is not.",
 )
 RAW_NOTE = (
     "The authors' code for IROvA, IROvA-TS, IRM and PBMC returns rows that do not sum to 1, and "

@@ -106,12 +106,12 @@ class Theirs:
         found = []
         for name, theirs, one in zip(names, numbers, ours.networks, strict=True):
             here = next(iter(self.results.by_seed(name, variants[0].method).values()))["test_rows"]
-            factor = float(np.sqrt(here / TEST_ROWS[_row_of_the_paper(name)]))
+            factor = float(np.sqrt(here / TEST_ROWS[row_of_the_paper(name)]))
             found.append(replace(one, published=np.array(theirs), row_factor=factor))
         return Samples(found)
 
 
-def _row_of_the_paper(name: str) -> str:
+def row_of_the_paper(name: str) -> str:
     """The set that the paper's row is of: for a stand-in, ImageNet's."""
     return name if name in PAPER_ROWS else f"imagenet-{name.split('-')[1]}"
 
