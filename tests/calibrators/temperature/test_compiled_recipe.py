@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import calibrant
 from calibrant import PTS, LinearPTS, TemperatureProfile
 from calibrant._losses import LOSSES
 from calibrant.calibrators import _network as network
@@ -114,6 +116,23 @@ def test_any_number_of_rows(n: int, batch: int, classes: int, seed: int) -> None
 def test_profiles_of_several_scales() -> None:
     logits, labels = rows(300, 90)
     assert_same(*fits(steps=30, batch_size=100)(64.0 * logits, labels, scale=64.0))
+
+
+@pytest.mark.parametrize("classes", [10, 90])
+def test_profiles_from_files_and_in_parts(classes: int, tmp_path: Path) -> None:
+    """Arrays that are mapped, read-only or joined are read like any other."""
+    logits, labels = rows(300, classes)
+    parts = [TemperatureProfile.from_logits(logits[at::2], labels[at::2]) for at in (0, 1)]
+    joined = TemperatureProfile.concat(parts)
+    calibrant.save(joined, tmp_path / "profile.safetensors")
+    loaded = calibrant.load(tmp_path / "profile.safetensors")
+    weights = []
+    for profile in (joined, loaded):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(paper, "_steps_for", lambda work: CompiledSteps)
+            weights.append(PTS(recipe="paper", steps=20, batch_size=64).fit(profile).weights_)
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_who_takes_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:

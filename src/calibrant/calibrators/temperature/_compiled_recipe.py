@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import _compiled_steps as code
-from calibrant._losses import ProfileLoss
 from calibrant._partition import (
     B_MIN,
     HERMITE,
@@ -19,6 +17,14 @@ from calibrant._partition import (
     GapRows,
 )
 from calibrant._types import Floats
+from calibrant.calibrators.temperature._paper_recipe import (
+    BETA1,
+    BETA2,
+    EPSILON,
+    LARGEST,
+    SMALLEST,
+    Descent,
+)
 
 
 class CompiledSteps:
@@ -27,37 +33,28 @@ class CompiledSteps:
     Rows outside of a profile's grid are few, and have their slopes from ``ProfileLoss``.
     """
 
-    def __init__(
-        self,
-        problem: ProfileLoss,
-        inputs: Floats,
-        flat: Floats,
-        sizes: Sequence[tuple[int, int]],
-        *,
-        linear: bool,
-        decay: Floats,
-        row_weight: Floats,
-        clip: tuple[float, float],
-        constants: tuple[float, float, float],
-    ) -> None:
-        profile, rows = problem.profile, problem.profile._block.rows
-        self.problem, self.flat, self.clip = problem, flat, np.array(clip)
-        self.widths = np.array([fan_in for fan_in, _ in sizes] + [1])
-        self.network = flat, self.widths, linear
-        self.inputs, self.label_gap = np.ascontiguousarray(inputs), problem.label_gap
-        self.row_weight, self.decay = row_weight, decay
-        self.moments = np.zeros((2, len(flat)))
-        self.constants = np.array(constants)
+    def __init__(self, descent: Descent) -> None:
+        problem, profile = descent.problem, descent.problem.profile
+        rows = profile._block.rows
+        self.problem = problem
+        self.widths = np.array([fan_in for fan_in, _ in descent.sizes] + [1], np.int64)
+        self.network = descent.flat, self.widths, descent.linear
+        self.inputs, self.label_gap = _plain(descent.inputs), _plain(problem.label_gap)
+        self.row_weight, self.decay = _plain(descent.row_weight), _plain(descent.decay)
+        self.clip = np.array([SMALLEST, LARGEST])
+        self.constants = np.array([1.0 - BETA1, 1.0 - BETA2, EPSILON])
+        self.moments = np.zeros((2, len(descent.flat)))
         self.scratch: dict[int, tuple[Floats, Floats]] = {}
         numbers = np.array([np.log(B_MIN), STEP, problem.brier_share, problem.nll_share])
         self.source: tuple[Any, ...]
         if isinstance(rows, GapRows):
             self.slopes = code.on_gaps
-            self.source = rows.by_row, profile.scale, numbers
+            self.source = _plain(rows.by_row, np.float32), float(profile.scale), numbers
         else:
             self.slopes = code.on_nodes
             pieces = HERMITE, HERMITE_SLOPE, numbers, NODES_PER_OCTAVE
-            self.source = rows.nodes.reshape(-1), profile.scale, *pieces
+            nodes = _plain(rows.nodes, np.float32).reshape(-1)
+            self.source = nodes, float(profile.scale), *pieces
 
     def __call__(self, batch: NDArray[np.intp], rate: float) -> None:
         """Move the weights by one step."""
@@ -85,3 +82,8 @@ class CompiledSteps:
                 np.empty((blocks, code.ROWS)),
             )
         return self.scratch[blocks]
+
+
+def _plain(values: Any, kind: type = np.float64) -> NDArray[Any]:
+    """The array as machine code reads it: of this kind, in one piece, where its numbers may lie."""
+    return np.require(values, kind, ["C", "A"])

@@ -14,6 +14,7 @@ What the paper leaves open or its code does otherwise (docs/pts.md has the list)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -62,15 +63,15 @@ def fit(
     flat = network.flatten(start)
     work = steps * min(batch_size, len(profile))
     take = _steps_for(work)(
-        ProfileLoss(profile, loss),
-        inputs,
-        flat,
-        sizes,
-        linear=linear,
-        decay=2.0 * penalty * network.kernel_mask(sizes, len(sizes) - 1),
-        row_weight=profile.weight / profile.weight.mean() / profile.n_classes,
-        clip=(SMALLEST, LARGEST),
-        constants=(1.0 - BETA1, 1.0 - BETA2, EPSILON),
+        Descent(
+            ProfileLoss(profile, loss),
+            inputs,
+            flat,
+            sizes,
+            linear,
+            decay=2.0 * penalty * network.kernel_mask(sizes, len(sizes) - 1).astype(np.float64),
+            row_weight=profile.weight / profile.weight.mean() / profile.n_classes,
+        )
     )
     for step, batch in enumerate(_batches(len(profile), batch_size, steps, rng), start=1):
         take(batch, learning_rate * np.sqrt(1.0 - BETA2**step) / (1.0 - BETA1**step))
@@ -87,45 +88,44 @@ def _steps_for(work: int) -> Any:
     return CompiledSteps
 
 
-class NumpySteps:
-    """Steps of Adam on the mean loss of batches; they move ``flat``, the weights, in place."""
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """What steps are taken on: the mean loss of batches, as a function of a network's weights."""
 
-    def __init__(
-        self,
-        problem: ProfileLoss,
-        inputs: Floats,
-        flat: Floats,
-        sizes: Sequence[tuple[int, int]],
-        *,
-        linear: bool,
-        decay: Floats,
-        row_weight: Floats,
-        clip: tuple[float, float],
-        constants: tuple[float, float, float],
-    ) -> None:
-        self.problem, self.inputs, self.flat = problem, inputs, flat
-        self.weights = network.unflatten(flat, sizes)  # views: they follow the steps
-        self.linear, self.decay, self.row_weight = linear, decay, row_weight
-        self.clip, self.constants = clip, constants
-        self.moment1, self.moment2 = np.zeros_like(flat), np.zeros_like(flat)
+    problem: ProfileLoss
+    inputs: Floats
+    flat: Floats  # the weights, which steps move in place
+    sizes: Sequence[tuple[int, int]]
+    linear: bool
+    decay: Floats
+    row_weight: Floats
+
+
+class NumpySteps:
+    """Steps of Adam."""
+
+    def __init__(self, descent: Descent) -> None:
+        self.descent = descent
+        self.weights = network.unflatten(descent.flat, descent.sizes)  # views: they follow
+        self.moment1, self.moment2 = np.zeros_like(descent.flat), np.zeros_like(descent.flat)
 
     def __call__(self, batch: NDArray[np.intp], rate: float) -> None:
         """Move the weights by one step."""
-        inputs = self.inputs.take(batch, axis=0)
-        raw, layers = network.forward_all(self.weights, inputs, self.linear)
+        on = self.descent
+        inputs = on.inputs.take(batch, axis=0)
+        raw, layers = network.forward_all(self.weights, inputs, on.linear)
         size = np.abs(raw)
-        temperature = np.minimum(np.maximum(size, self.clip[0]), self.clip[1])
+        temperature = np.minimum(np.maximum(size, SMALLEST), LARGEST)
         # d loss / d r = -(d loss / d log b) / T * sign(r) = -(d loss / d log b) / r
-        slope = self.problem.slopes(-np.log(temperature), batch)
+        slope = on.problem.slopes(-np.log(temperature), batch)
         moving = temperature == size
         signal = np.where(moving, -slope / np.where(moving, raw, 1.0), 0.0)
-        signal *= self.row_weight[batch] / len(batch)
-        gradient = network.gradient(self.weights, layers, signal, self.linear)
-        gradient += self.decay * self.flat
-        fresh1, fresh2, epsilon = self.constants
-        self.moment1 += fresh1 * (gradient - self.moment1)
-        self.moment2 += fresh2 * (gradient * gradient - self.moment2)
-        self.flat -= rate * self.moment1 / (np.sqrt(self.moment2) + epsilon)
+        signal *= on.row_weight[batch] / len(batch)
+        gradient = network.gradient(self.weights, layers, signal, on.linear)
+        gradient += on.decay * on.flat
+        self.moment1 += (1.0 - BETA1) * (gradient - self.moment1)
+        self.moment2 += (1.0 - BETA2) * (gradient * gradient - self.moment2)
+        on.flat[:] -= rate * self.moment1 / (np.sqrt(self.moment2) + EPSILON)
 
 
 def _batches(
