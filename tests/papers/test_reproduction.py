@@ -628,12 +628,12 @@ def test_results_are_published_with_their_origin(made, tmp_path, monkeypatch):
 def test_the_guide_has_the_tables_that_were_made(made, tmp_path, monkeypatch):
     tool = load_tool("publish_reproduction", monkeypatch)
     guide = tmp_path / "reproduction.md"
-    guide.write_text(f"before\n\n{tool.BEGIN}\nold\n{tool.END}\n\nbehind\n")
+    guide.write_text(f"before\n\n{tool.BEGIN}\nanother run\n{tool.END}\n\nbehind\n")
     document = json.loads((made.page.parent / "tables.json").read_text())
     for _ in range(2):  # a second time changes nothing
         tool.write_summary(document, guide)
         text = guide.read_text()
-        assert "old" not in text
+        assert "another run" not in text
         assert text.startswith("before\n")
         assert text.endswith("behind\n")
         assert "| cifar100-mobilenetv2 * | " in text
