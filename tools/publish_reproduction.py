@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from calibrant.papers.pts import runner
+
 PLAIN = ("tables.json", "rows.csv")
 HEAD = """---
 orphan: true
@@ -34,6 +36,12 @@ def commit() -> str:
     if changed:
         raise SystemExit(f"commit these first, so that the page can name its code:\n{changed}")
     return _git("rev-parse", "--short=10", "HEAD")
+
+
+def check_code(document: Mapping[str, Any]) -> None:
+    """Refuse rows that other code made: the page would name the wrong commit."""
+    if document["code"] != runner.code_digest():
+        raise SystemExit("the rows were made by other code than this: run make reproduce first")
 
 
 def _git(*words: str) -> str:
@@ -109,8 +117,9 @@ def main() -> int:
     parser.add_argument("target", type=Path)
     parser.add_argument("command", help="what made the results")
     options = parser.parse_args()
+    document = json.loads((options.source / "tables.json").read_text())
+    check_code(document)
     publish(options.source, options.target, f"Made by `{options.command}` at commit {commit()}.")
-    document = json.loads((options.target / "tables.json").read_text())
     write_summary(document, options.target.parent / "reproduction.md")
     return 0
 

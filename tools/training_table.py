@@ -27,9 +27,11 @@ def lines(folder: Path) -> Iterator[str]:
     yield f"| {' | '.join(HEADS)} |"
     yield "|" + "---|" * len(HEADS)
     for name in (*ON_CIFAR, *STAND_INS):
-        found = [folder / f"{name}.npz", *sorted(folder.glob(f"seed*/{name}.npz"))]
-        for seed, file in enumerate(found):
-            yield f"| {' | '.join(_cells(name, seed, file))} |"
+        found = {0: folder / f"{name}.npz"}
+        for file in folder.glob(f"seed*/{name}.npz"):
+            found[int(file.parent.name.removeprefix("seed"))] = file
+        for seed in sorted(found):
+            yield f"| {' | '.join(_cells(name, seed, found[seed]))} |"
 
 
 def _cells(name: str, seed: int, file: Path) -> tuple[str, ...]:

@@ -43,7 +43,9 @@ def test_own_logits_are_added_beside_others(folder):
     sets = ("--logits", "sets", "--sets", "one,two,third")
     with few_steps():
         said = reproduce(*pairs, *sets, "--out", "page", *OPTIONS)
-    assert said.startswith("Of the paper's 274 cells (3 of them blank there), 0 were run on their own network")
+    assert said.startswith(
+        "Of the paper's 274 cells (3 of them blank there), 0 were run on their own network"
+    )
     assert "wrote page/index.html" in said
     text = (folder / "page" / "index.md").read_text()
     assert all(f"| {name} |" in text for name in ("one", "two", "third"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,8 @@ def test_networks_on_the_same_images_are_drawn_together():
     assert one is row_draws._weights("cifar100", 0, 50)
     assert not np.array_equal(one, row_draws._weights("cifar100", 1, 50))
     assert not np.array_equal(one, row_draws._weights("cifar10", 0, 50))
+    assert row_draws._images("cifar100-vgg19") == row_draws._images("cifar100-resnet50")
+    assert row_draws._images("run-a") != row_draws._images("run-b")
 
 
 def test_a_method_is_no_different_from_itself(results):
@@ -113,12 +115,16 @@ def test_a_method_is_no_different_from_itself(results):
         assert (difference.value, difference.error, difference.p) == (0.0, 0.0, 1.0)
 
 
-def invented_networks(rng, networks, runs, by_runs, by_rows, shared=0.0) -> Samples:
-    """Two variants without a difference, and deviations of the first with these variances."""
+def invented_networks(rng, networks, runs, by_runs, by_rows, shared=0.0, first_by=1.0) -> Samples:
+    """Two variants without a difference, and deviations of the first with these variances.
+
+    The runs of the first network differ ``first_by`` times as much.
+    """
     found = []
     rows = np.sqrt(by_rows)
     together = rng.normal(size=(runs, 1 + inference_draws))
-    for _ in range(networks):
+    for place in range(networks):
+        by_runs = by_runs * (first_by if place == 0 else 1.0 / first_by if place == 1 else 1.0)
         alone = rng.normal(size=(runs, 1 + inference_draws))
         moves = rows * (np.sqrt(shared) * together + np.sqrt(1.0 - shared) * alone)
         first = moves[:, 0] + np.sqrt(by_runs) * rng.normal(size=runs)
@@ -144,6 +150,29 @@ def test_tests_keep_their_level(networks, by_runs, by_rows):
         assert np.mean(found) <= 0.085
         if networks > 1:  # of one network alone three runs say next to nothing
             assert np.mean(found) >= 0.005
+
+
+def test_a_network_whose_runs_differ_by_more_has_its_own_error():
+    """One network of nine with ten times the variance: far from 38% are sure, as with one for all.
+
+    Three runs often look alike by luck, so that 5% cannot be had without the same for all networks.
+    """
+    rng = np.random.default_rng(0)
+    found = [
+        invented_networks(rng, 9, 3, 0.9, 0.1, first_by=10.0).each(0, 1)[0].p < 0.05
+        for _ in range(600)
+    ]
+    assert np.mean(found) <= 0.15
+
+
+def test_a_blank_run_says_nothing_about_other_networks():
+    rng = np.random.default_rng(0)
+    networks = invented_networks(rng, 9, 3, 0.01, 0.01).networks
+    networks = [replace(one, runs=one.runs + np.array([[1.0], [0.0]])) for one in networks]
+    blank = replace(networks[0], runs=np.where([[1, 0, 0]], np.nan, networks[0].runs))
+    found = Samples([blank, *networks[1:]]).each(0, 1)
+    assert found[0].p == 1.0
+    assert max(one.p for one in found[1:]) < 0.01
 
 
 def test_rows_that_networks_share_do_not_average_out():

@@ -17,7 +17,16 @@ import pytest
 
 import calibrant
 from calibrant import datasets, metrics
-from calibrant.papers.pts import experiments, figures, logit_sets, page, plan, runner, verdicts
+from calibrant.papers.pts import (
+    experiments,
+    figures,
+    logit_sets,
+    page,
+    plan,
+    runner,
+    summary,
+    verdicts,
+)
 from calibrant.papers.pts.experiments import FRACTIONS, METHODS, Setting, parameter_count, run
 from calibrant.papers.pts.logit_sets import Source, imagenet_group, of_the_paper, sources
 from calibrant.papers.pts.reproduction import Reproduction, reproduce
@@ -532,7 +541,7 @@ def test_everything_is_written(made):
     markdown, text = ((out / f"index.{kind}").read_text() for kind in ("md", "html"))
     stand_in = "cifar100-mobilenetv2 (architecture stand-in on CIFAR-100)"
     words = ("Table 1", "Table 5", "Figure 4b", "not run", "imagenet5k-mobilenetv2", stand_in)
-    for word in (*words, "an architecture stand-in on CIFAR-100 (on ImageNet: not run)"):
+    for word in (*words, "an architecture stand-in on CIFAR-100 and not on ImageNet"):
         assert word in markdown
         assert word in text
     document = json.loads((out / "tables.json").read_text())
@@ -596,6 +605,28 @@ def test_a_preview_computes_nothing_and_says_what_is_missing(made, tmp_path, mon
     assert f"{len(shown.results.rows)} of {len(made.results.rows)} experiments so far" in text
 
 
+@pytest.mark.parametrize("count", [3, 10, 40])
+def test_a_preview_of_the_first_rows_of_a_run(made, tmp_path, monkeypatch, count):
+    """The plan begins with the slow fits: there is little else for most of a run."""
+    chosen = sources([made.page.parent.parent / "sets"], only=made.results.names)
+    first = plan.settings(made.results.names, TINY)[:count]
+    with few_steps():
+        kept = runner.run_all(first, chosen, made.page.parent / "rows", kept_only=True)
+        assert len(kept) == count
+        monkeypatch.setattr(runner, "run_all", lambda *_, **__: kept)
+        shown = reproduce(chosen, tmp_path, scope=TINY, workers=1, kept_only=True)
+    assert len(shown.results.rows) == count
+    assert (tmp_path / "index.html").is_file()
+
+
+def test_infinite_values_have_no_mean():
+    cell = summary._cell([0.01, None, 0.03], 4.0)
+    assert np.isnan(cell.mean)
+    assert (cell.infinite, cell.published) == (1, 4.0)
+    assert page.number(cell) == "infinite (1)"
+    assert summary._cell([0.01, 0.03]).mean == pytest.approx(2.0)
+
+
 def test_figures_touch_no_setting_of_matplotlib(made, tmp_path):
     import matplotlib as mpl
 
@@ -621,7 +652,11 @@ def test_results_are_published_with_their_origin(made, tmp_path, monkeypatch):
     lines = (tmp_path / "docs" / "index.md").read_text().splitlines()
     assert lines[4].startswith("# ")
     assert lines[6] == "Made by `make reproduce` at commit abc."
-    assert json.loads((tmp_path / "docs" / "tables.json").read_text())["claims"]
+    document = json.loads((tmp_path / "docs" / "tables.json").read_text())
+    assert document["claims"]
+    tool.check_code(document)
+    with pytest.raises(SystemExit, match="made by other code than this"):
+        tool.check_code(document | {"code": "another"})
     assert (tmp_path / "docs" / "figures" / "fig1a.svg").is_file()
 
 

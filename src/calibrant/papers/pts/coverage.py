@@ -57,8 +57,8 @@ class Coverage:
         total = self.own + self.stand_in + self.missing
         return (
             f"Of the paper's {total} cells (3 of them blank there), {self.own} were run on their "
-            f"own network and data set here, {self.stand_in} on an {STAND_IN} (on ImageNet: not "
-            f"run), and {self.missing} neither."
+            f"own network and data set here, {self.stand_in} on an {STAND_IN} and not on ImageNet, "
+            f"and {self.missing} not at all."
         )
 
 

@@ -7,12 +7,16 @@ share its test rows. How far a difference between methods is off in one run has 
   at once;
 - training, split and fit: s2_runs. The variance between runs shows the sum of both. Three runs say
   little about one network, so s2_runs is one number for all networks of a comparison: the mean of
-  what the variance between runs exceeds s2_rows by, and at least 0.
+  what the variance between runs exceeds s2_rows by, and at least 0. A network whose own runs differ
+  by more has its own.
 
 A mean over R runs then has the variance (s2_rows + s2_runs) / R. It is judged by Student's t with
 the degrees of freedom of the mean variance between runs, by Satterthwaite's rule: n (R - 1) for n
-networks that are alike. With one run s2_runs is unknown, and a difference is sure as to the test
-rows alone.
+networks that are alike, fewer where a network has its own. With one run s2_runs is unknown, and a
+difference is sure as to the test rows alone.
+
+Left out: seeds split the same rows anew, so that their test rows overlap by chance. Between seeds
+the differences are correlated by 0.03 for the ECE and by 0.1 to 0.2 for the Brier score.
 """
 
 from __future__ import annotations
@@ -54,7 +58,7 @@ class Difference:
     @property
     def p(self) -> float:
         """The two-sided p-value of no difference."""
-        if not np.isfinite(self.value):
+        if not np.isfinite(self.value) or np.isnan(self.error):
             return 1.0
         if self.error == 0.0:
             return 1.0 if self.value == 0.0 else 0.0
@@ -124,7 +128,11 @@ class Samples:
         """The variants of both, those of the other one behind."""
         return Samples(
             [
-                Sample(np.concatenate([a.runs, b.runs]), np.concatenate([a.row_draws, b.row_draws]))
+                replace(
+                    a,
+                    runs=np.concatenate([a.runs, b.runs]),
+                    row_draws=np.concatenate([a.row_draws, b.row_draws]),
+                )
                 for a, b in zip(self.networks, other.networks, strict=True)
             ]
         )
@@ -176,17 +184,31 @@ class _Parts:
         runs = [weights @ one.runs[used] for one in networks]
         self.draws = [np.einsum("v,vrd->rd", weights, one.row_draws[used]) for one in networks]
         self.by_rows = np.array([one.var(axis=1).mean() for one in self.draws])
-        several = np.array([place for place, one in enumerate(runs) if len(one) > 1], np.intp)
-        excess = [runs[k].var(ddof=1) - self.by_rows[k] for k in several]
-        self.by_runs = max(float(np.mean(excess)), 0.0) if excess else 0.0
+        known = [
+            len(one) > 1 and bool(np.isfinite(one).all()) for one in runs
+        ]  # a blank says nothing
+        several = np.flatnonzero(known)
+        self.own = np.array(
+            [one.var(ddof=1) if ok else 0.0 for one, ok in zip(runs, known, strict=True)]
+        )
+        excess = self.own[several] - self.by_rows[several]
+        self.by_runs = max(float(excess.mean()), 0.0) if len(several) else 0.0
         between = self.by_runs + self.by_rows[several]
-        doubt = float(np.sum(between**2 / np.array([len(runs[k]) - 1.0 for k in several])))
+        degrees = np.array([len(runs[place]) - 1.0 for place in several])
+        doubt = float(np.sum(between**2 / degrees))
         self.freedom = float(between.sum() ** 2 / doubt) if doubt > 0.0 else np.inf
 
     def of_network(self, place: int) -> Difference:
-        one = self.networks[place]
-        variance = (one.row_factor**2 * self.by_rows[place] + self.by_runs) / one.count
-        return self._judged(self.values[place], variance)
+        """By its own variance between runs where that is larger than what all networks have."""
+        one, rows = self.networks[place], self.by_rows[place]
+        by_runs = max(self.by_runs, self.own[place] - rows)
+        freedom = self.freedom
+        if by_runs > self.by_runs:
+            own = (by_runs - self.by_runs) / (by_runs + rows)  # the share that it alone knows
+            degrees = one.runs.shape[1] - 1.0
+            freedom = 1.0 / (own**2 / degrees + (1.0 - own) ** 2 / self.freedom)
+        variance = (one.row_factor**2 * rows + by_runs) / one.count
+        return Difference(float(self.values[place]), float(np.sqrt(variance)), freedom)
 
     def of_mean(self) -> Difference:
         """Rows that networks share move them together."""
@@ -200,10 +222,8 @@ class _Parts:
         counts = np.array([one.count for one in self.networks])
         rows = alone if counts.max() == 1 else whole.mean(axis=0).var()
         runs_part = self.by_runs * float((1.0 / counts).sum()) / size**2
-        return self._judged(self.values.mean(), rows + runs_part)
-
-    def _judged(self, value: float, variance: float) -> Difference:
-        return Difference(float(value), float(np.sqrt(variance)), self.freedom)
+        error = float(np.sqrt(rows + runs_part))
+        return Difference(float(self.values.mean()), error, self.freedom)
 
 
 def sample(

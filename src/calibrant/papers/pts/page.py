@@ -68,7 +68,9 @@ def best_of(table: Table, cells: Sequence[Cell]) -> float:
 
 
 def number(cell: Cell) -> str:
-    """The mean over seeds, and its spread where there are several."""
+    """The mean over seeds, and its spread where there are several; or how many are infinite."""
+    if cell.infinite:
+        return f"infinite ({cell.infinite})"
     if math.isnan(cell.mean):
         return NOTHING if cell.published is None else NOT_RUN
     spread = "" if math.isnan(cell.spread) else f" ± {cell.spread:.2f}"

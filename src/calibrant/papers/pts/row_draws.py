@@ -14,6 +14,7 @@ from calibrant._types import Floats
 from calibrant.metrics._cells import CELL_EDGES
 from calibrant.metrics.kde import kde_error
 from calibrant.papers.pts.experiments import BINS
+from calibrant.papers.pts.logit_sets import PAPER_ROWS, STAND_INS
 from calibrant.papers.pts.per_row import unpacked
 from calibrant.papers.pts.summary import PERCENT, Results
 
@@ -41,31 +42,30 @@ def _point(row: dict[str, Any], metric: str, bins: int) -> float:
     if metric == "ece" and bins != BINS:
         confidence, hit = _judged(row)
         return PERCENT * float(np.abs(_sums(confidence, confidence - hit, bins)).sum() / len(hit))
-    value = row["gain" if metric == "gain" else metric]
+    value = row[metric]
     return PERCENT * value if value is not None else np.nan
 
 
-def chance(row: dict[str, Any], bins: int = BINS) -> float:
+def chance(row: dict[str, Any]) -> float:
     """The mean ECE where every row is right with the probability that it says.
 
     A bin's gap is then nearly normal, and its size has the mean sqrt(2 / pi) times its deviation.
     """
     confidence = np.minimum(_judged(row)[0], 1.0)
-    variances = _sums(confidence, confidence * (1.0 - confidence), bins)
+    variances = _sums(confidence, confidence * (1.0 - confidence), BINS)
     return float(np.sqrt(2.0 / np.pi * variances).sum() / len(confidence))
 
 
 def add_excess(results: Results) -> None:
-    """Write the ECE beyond chance into every row that holds its confidences."""
+    """Write the ECE beyond chance into every row."""
     for row in results.rows:
-        if "per_row" in row:
-            row["excess"] = row["ece"] - chance(row)
+        row["excess"] = row["ece"] - chance(row)
 
 
 def _row_draws(row: dict[str, Any], metric: str, bins: int) -> Floats:
     """Deviations (points) around 0: drawing rows again makes any ECE larger, which is no news."""
     rows = row["test_rows"]
-    weights = _weights(row["data"].split("-")[0], row["seed"], rows)
+    weights = _weights(_images(row["data"]), row["seed"], rows)
     if metric in ("gain", "brier", "nll"):
         values = unpacked(row["per_row"], "nll" if metric == "nll" else "brier", rows)
         if not np.isfinite(values).all():  # a true class with 0: the metric itself has no value
@@ -108,6 +108,11 @@ def _bin_of(confidence: Floats, bins: int) -> NDArray[np.int64]:
 
 def _sums(confidence: Floats, values: Floats, bins: int) -> Floats:
     return np.asarray(np.bincount(_bin_of(confidence, bins), values, bins), np.float64)
+
+
+def _images(name: str) -> str:
+    """What networks of the paper on the same images share; other sets are by themselves."""
+    return name.split("-")[0] if name in {*PAPER_ROWS, *STAND_INS} else name
 
 
 @lru_cache(maxsize=16)

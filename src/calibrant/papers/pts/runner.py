@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple
 from functools import cache, lru_cache
-from importlib.metadata import version
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
@@ -31,7 +31,8 @@ CODE = (
     *("formulas/*.py", "calibrators/**/*.py", "metrics/*.py"),
     *("papers/pts/experiments.py", "papers/pts/logit_sets.py", "papers/pts/per_row.py"),
 )
-SLOW_COST = 12.0  # how many quick fits one of the published recipe takes
+SLOW_COST = 12.0  # how many quick fits one of the published recipe takes, in machine code ..
+SLOW_COST_OF_NUMPY = 35.0  # .. and in NumPy
 
 
 def run_all(
@@ -80,18 +81,18 @@ def _digests(
 def row_key(setting: Setting, digest: str) -> str:
     """A hash of everything that the row depends on."""
     versions = (np.__version__, scipy.__version__, _numba_version())
-    what = [*astuple(setting)[1:], repr(METHODS[setting.method]), digest, _code_digest(), versions]
+    what = [*astuple(setting)[1:], repr(METHODS[setting.method]), digest, code_digest(), versions]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
 
 
-@cache
 def _numba_version() -> str | None:
     """None where steps of the published recipe are NumPy's."""
-    return version("numba") if has_machine_code() else None
+    return str(import_module("numba").__version__) if has_machine_code() else None
 
 
 @cache
-def _code_digest() -> str:
+def code_digest() -> str:
+    """A hash of the files of ``CODE``."""
     whole = hashlib.sha256()
     for file in code_files():
         whole.update(file.read_bytes())
@@ -145,7 +146,9 @@ class _Pace:
 
 
 def _cost(setting: Setting) -> float:
-    return SLOW_COST if METHODS[setting.method].slow else 1.0
+    if not METHODS[setting.method].slow:
+        return 1.0
+    return SLOW_COST if has_machine_code() else SLOW_COST_OF_NUMPY
 
 
 def lines_of_progress(every: float = 20.0) -> Report:

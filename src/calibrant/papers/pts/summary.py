@@ -38,6 +38,7 @@ class Cell:
 
     values: tuple[float, ...]
     published: float | None = None
+    infinite: int = 0  # seeds whose value is: there is no mean, then
 
     @property
     def mean(self) -> float:
@@ -141,13 +142,13 @@ def metric_table(
     shared = [name for name in names if name in ON_CIFAR]
     if shared:
         rows[f"mean of the paper's {len(shared)} on CIFAR"] = [
-            Cell(_column_means(results, shared, metric, key), _published_mean(shared, metric, key))
+            _column_mean(results, shared, metric, key, _published_mean(shared, metric, key))
             for key in methods
         ]
     stand_ins = sum(name in STAND_INS for name in names)
     whose = f", {stand_ins} of them stand-ins" if stand_ins else ""
     rows[f"mean of all {len(names)}{whose}"] = [
-        Cell(_column_means(results, names, metric, key)) for key in methods
+        _column_mean(results, names, metric, key) for key in methods
     ]
     labels = tuple(METHODS[key].label for key in methods)
     return Table(title, note, labels, rows, best)
@@ -163,19 +164,33 @@ def others_table(results: Results, methods: Sequence[str], title: str) -> Table 
 def _cells(results: Results, metric: str, methods: Sequence[str], name: str) -> list[Cell]:
     known = published().get(metric, {}).get(PAPER_ROWS.get(name, ""), {})
     return [
-        Cell(results.values(metric, name, key), known.get(METHODS[key].published))
+        _cell(
+            [row[metric] for row in results.by_seed(name, key).values()],
+            known.get(METHODS[key].published),
+        )
         for key in methods
     ]
 
 
-def _column_means(
-    results: Results, names: Sequence[str], metric: str, method: str
-) -> tuple[float, ...]:
+def _cell(values: Sequence[float | None], theirs: float | None = None) -> Cell:
+    """A metric over the seeds, times 100; None is a value that is infinite."""
+    infinite = sum(value is None for value in values)
+    finite = tuple(PERCENT * value for value in values if value is not None)
+    return Cell(() if infinite else finite, theirs, infinite)
+
+
+def _column_mean(
+    results: Results,
+    names: Sequence[str],
+    metric: str,
+    method: str,
+    theirs: float | None = None,
+) -> Cell:
     """The mean over the sets for each seed; only seeds that every set has."""
     by_set = [results.by_seed(name, method) for name in names]
     seeds = set.intersection(*(set(rows) for rows in by_set)) if by_set else set()
     columns = [[rows[seed][metric] for rows in by_set] for seed in sorted(seeds)]
-    return tuple(float(np.mean(PERCENT * np.array(one))) for one in columns if None not in one)
+    return _cell([None if None in one else float(np.mean(one)) for one in columns], theirs)
 
 
 def _published_mean(names: Sequence[str], metric: str, method: str) -> float | None:

@@ -100,12 +100,14 @@ class Theirs:
     ) -> Samples | None:
         """Published numbers; None where one is not published or no rows give their errors."""
         numbers = [_published(name, variants, metric) if bins == BINS else None for name in names]
-        ours = Ours(self.results, "pts-paper").samples(names, variants, metric, bins)
+        witness = Ours(self.results, "pts-paper")
+        ours = witness.samples(names, variants, metric, bins)
         if ours is None or any(one is None for one in numbers):
             return None
+        first = witness.by_recipe(variants[0]).method
         found = []
         for name, theirs, one in zip(names, numbers, ours.networks, strict=True):
-            here = next(iter(self.results.by_seed(name, variants[0].method).values()))["test_rows"]
+            here = next(iter(self.results.by_seed(name, first).values()))["test_rows"]
             factor = float(np.sqrt(here / TEST_ROWS[row_of_the_paper(name)]))
             found.append(replace(one, published=np.array(theirs), row_factor=factor))
         return Samples(found)
