@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -179,3 +180,35 @@ def test_a_numba_that_does_not_work_is_none(monkeypatch: pytest.MonkeyPatch) -> 
     assert not _machine_code._has_numba.__wrapped__()
     monkeypatch.setattr(_machine_code, "find_spec", lambda name: None)
     assert not _machine_code._has_numba.__wrapped__()
+
+
+@pytest.mark.parametrize("error", [OSError("no library"), SystemError("initialization failed")])
+def test_a_numba_that_fails_in_its_own_way_is_none(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(name: str, *rest: Any) -> Any:
+        if name == "numba":
+            raise error
+        return importing(name, *rest)
+
+    importing = builtins.__import__
+    monkeypatch.setattr(_machine_code, "find_spec", lambda name: object())
+    monkeypatch.setattr(builtins, "__import__", broken)
+    assert not _machine_code._has_numba.__wrapped__()
+
+
+@pytest.mark.parametrize("error", [RuntimeError, OSError, EOFError])
+def test_functions_that_cannot_be_kept_are_compiled_all_the_same(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numba = pytest.importorskip("numba")
+    compile_it = numba.njit
+
+    def full_disk(*signature: Any, cache: bool = False, **options: Any) -> Any:
+        if cache:
+            raise error("no space left")
+        return compile_it(*signature, **options)
+
+    monkeypatch.setattr(numba, "njit", full_disk)
+    double = _machine_code.compiled(numba.float64(numba.float64))(lambda x: x + x)
+    assert double(1.5) == 3.0

@@ -18,12 +18,16 @@ def has_machine_code() -> bool:
 
 @cache
 def _has_numba() -> bool:
-    """Whether there is a Numba that works here: not every one knows every NumPy."""
+    """Whether there is a Numba that works here: not every one knows every NumPy.
+
+    One that does not may fail in any way: with an ImportError, where its own check finds out, or
+    with what the loader of its libraries says.
+    """
     if find_spec("numba") is None:
         return False
     try:
         import numba  # noqa: F401
-    except ImportError:
+    except Exception:
         return False
     return True
 
@@ -36,7 +40,7 @@ def compiled(signature: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
         made: Callable[..., Any]
         try:
             made = njit(signature, nogil=True, cache=True, **OPTIONS)(function)
-        except RuntimeError:  # no folder to keep it in
+        except Exception:  # no folder to keep it in, a full disk, a damaged file
             made = njit(signature, nogil=True, **OPTIONS)(function)
         return made
 

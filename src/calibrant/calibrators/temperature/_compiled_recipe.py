@@ -30,7 +30,8 @@ from calibrant.calibrators.temperature._paper_recipe import (
 class CompiledSteps:
     """What ``_paper_recipe.NumpySteps`` does, several times faster.
 
-    Rows outside of a profile's grid are few, and have their slopes from ``ProfileLoss``.
+    Rows outside of a profile's grid, mostly those of the first steps, have their slopes from
+    ``ProfileLoss``.
     """
 
     def __init__(self, descent: Descent) -> None:
@@ -85,5 +86,5 @@ class CompiledSteps:
 
 
 def _plain(values: Any, kind: type = np.float64) -> NDArray[Any]:
-    """The array as machine code reads it: of this kind, in one piece, where its numbers may lie."""
+    """The array as machine code reads it: of this kind, in one piece, aligned."""
     return np.require(values, kind, ["C", "A"])

@@ -13,9 +13,8 @@ What the paper leaves open or its code does otherwise (docs/pts.md has the list)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ from calibrant.profile import TemperatureProfile
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7
 SMALLEST, LARGEST = 1e-12, 1e12  # temperatures
 MAX_DRAWS = 100
-MUCH_WORK = 2**22  # rows of all steps: less than it takes to load machine code
+MUCH_WORK = 2**22  # rows times steps: NumPy is done with less before machine code is loaded
 
 
 def draw_start(
@@ -79,7 +78,7 @@ def fit(
     return network.unflatten(flat, sizes)
 
 
-def _steps_for(work: int) -> Any:
+def _steps_for(work: int) -> Callable[[Descent], Callable[[NDArray[np.intp], float], None]]:
     """Steps in machine code where that is to be had and worth its start, else in NumPy."""
     if work < MUCH_WORK or not has_machine_code():
         return NumpySteps

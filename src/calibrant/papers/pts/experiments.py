@@ -35,7 +35,7 @@ class Method:
     options: tuple[tuple[str, Any], ...] = ()
     published: str = ""  # its column in the paper's tables
     rows: Literal["strict", "raw"] = "strict"  # whether its rows sum to 1
-    slow: bool = False  # half a minute or more, not a second
+    slow: bool = False  # many seconds, not one
     after_ts: bool = False  # whether it is fitted on what temperature scaling gives
 
     def make(self, seed: int, width: int | None, kind: str, top_k: int | None = None) -> Calibrator:

@@ -31,7 +31,7 @@ class Scope:
     """How much of it to run. A seed is a split and, where there are several, a training."""
 
     seeds: int = 3
-    slow_parts: bool = True  # the published recipe at smaller sizes, widths and as a linear model
+    slow_parts: bool = True  # the published recipe beyond Tables 1-3, and numbers of logits
 
     def seeds_of(self, method: str, *, plain: bool) -> range:
         """The seeds of one method."""
