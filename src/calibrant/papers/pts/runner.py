@@ -19,7 +19,13 @@ import scipy
 
 from calibrant._machine_code import has_machine_code
 from calibrant._threads import available_cores
-from calibrant.papers.pts.experiments import METHODS, Setting, run
+from calibrant.papers.pts.experiments import (
+    ALL_CLASSES,
+    METHODS,
+    PUBLISHED_WIDTH,
+    Setting,
+    run,
+)
 from calibrant.papers.pts.logit_sets import LogitSet, Source
 from calibrant.papers.pts.processes import in_processes
 from calibrant.papers.pts.row_files import Row, RowFiles
@@ -31,8 +37,6 @@ CODE = (
     *("formulas/*.py", "calibrators/**/*.py", "metrics/*.py"),
     *("papers/pts/experiments.py", "papers/pts/logit_sets.py", "papers/pts/per_row.py"),
 )
-SLOW_COST = 12.0  # how many quick fits one of the published recipe takes, in machine code ..
-SLOW_COST_OF_NUMPY = 35.0  # .. and in NumPy
 
 
 def run_all(
@@ -130,7 +134,7 @@ def _loaded(source: Source, training: int) -> LogitSet:
 
 
 class _Pace:
-    """Rows done and the time left, a slow row counting as many quick ones."""
+    """Rows done and the time left, by what rows of their kind take."""
 
     def __init__(self, missing: Sequence[Setting], total: int, report: Report) -> None:
         self.started, self.report, self.total = time.monotonic(), report, total
@@ -146,9 +150,14 @@ class _Pace:
 
 
 def _cost(setting: Setting) -> float:
-    if not METHODS[setting.method].slow:
-        return 1.0
-    return SLOW_COST if has_machine_code() else SLOW_COST_OF_NUMPY
+    """About how many seconds a row takes, for telling the time that is left."""
+    width, every = setting.width or PUBLISHED_WIDTH, setting.top_k == ALL_CLASSES
+    if METHODS[setting.method].slow:
+        fit = 14.0 if has_machine_code() else 40.0
+        return fit * (3.2 if every else max(1.0, (width + 3.0) / 8.0))
+    if setting.method == "pts":
+        return 20.0 if every else max(1.0, (width / 5.0) ** 2)
+    return 0.4
 
 
 def lines_of_progress(every: float = 20.0) -> Report:
