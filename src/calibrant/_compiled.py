@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
-from numba.extending import intrinsic
 
-from calibrant._machine_code import OPTIONS, compiled
+from calibrant._machine_code import OPTIONS, bitcast, compiled
 
 ROWS = 64  # of a block
 TOP, LOG_GAPS, MARGIN = 0, 1, 2  # readings
@@ -34,19 +33,8 @@ _indices = types.Array(types.int64, 1, "C", readonly=True)
 # --- functions of numbers -----------------------------------------------------------------------
 
 
-@intrinsic
-def _as_float(_: Any, bits: Any) -> Any:
-    """The float32 of these bits."""
-    to = types.float32
-    return to(types.int32), lambda c, builder, _, a: builder.bitcast(a[0], c.get_value_type(to))
-
-
-@intrinsic
-def _as_bits(_: Any, value: Any) -> Any:
-    """The bits of a float32."""
-    to = types.int32
-    return to(types.float32), lambda c, builder, _, a: builder.bitcast(a[0], c.get_value_type(to))
-
+_as_float = bitcast(types.float32, types.int32)
+_as_bits = bitcast(types.int32, types.float32)
 
 LOG2_E = f32(1.4426950408889634)
 LN2_HIGH, LN2_LOW = f32(0.693359375), f32(-2.12194440e-4)  # their sum is log 2

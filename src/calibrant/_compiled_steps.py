@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
-from numba.extending import intrinsic
 
-from calibrant._machine_code import OPTIONS, compiled
+from calibrant._machine_code import OPTIONS, bitcast, compiled
 
 ROWS = 64  # of a block
 PITCH = ROWS + 8  # from layer to layer: a power of two would share few places of the cache
@@ -35,24 +34,13 @@ def _given(kind: Any, axes: int = 1) -> Any:
 _indices, _numbers = _given(types.int64), _given(types.float64)
 _tables = _given(types.float64, 2)
 _network = (_vector, _indices, types.boolean)  # weights, widths of the layers, linear
-_batch = (_tables, _indices, _blocks, _matrix, _numbers, _numbers)  # inputs to label_gap
+_temperatures = (_indices, _blocks, _matrix, _numbers, _numbers)  # batch to label_gap
 
 # --- functions of numbers -----------------------------------------------------------------------
 
 
-@intrinsic
-def _as_float(_: Any, bits: Any) -> Any:
-    """The float64 of these bits."""
-    to = types.float64
-    return to(types.int64), lambda c, builder, _, a: builder.bitcast(a[0], c.get_value_type(to))
-
-
-@intrinsic
-def _as_bits(_: Any, value: Any) -> Any:
-    """The bits of a float64."""
-    to = types.int64
-    return to(types.float64), lambda c, builder, _, a: builder.bitcast(a[0], c.get_value_type(to))
-
+_as_float = bitcast(types.float64, types.int64)
+_as_bits = bitcast(types.int64, types.float64)
 
 LOG2_E = float(np.log2(np.e))
 LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10  # their sum is log 2
@@ -104,14 +92,8 @@ def _row_of(batch: Any, place: int) -> int:
 
 
 @njit(**OPTIONS)
-def _forward(
-    flat: Any, widths: Any, linear: bool, inputs: Any, batch: Any, first: int, layers: Any
-) -> None:
-    """The layers of the block that begins at place ``first`` of a batch."""
-    for row in range(ROWS):
-        source = _row_of(batch, first + row)
-        for i in range(widths[0]):
-            layers[i, row] = inputs[source, i]
+def _forward(flat: Any, widths: Any, linear: bool, layers: Any) -> None:
+    """The layers of one block above its inputs."""
     below, kernel = 0, 0
     for layer in range(1, widths.shape[0]):
         fan_in, fan_out = widths[layer - 1], widths[layer]
@@ -140,6 +122,18 @@ def _forward(
                 for row in range(ROWS):
                     layers[here, row] = layers[here, row] if layers[here, row] > 0.0 else 0.0
         below, kernel = below + fan_in, kernel + (fan_in + 1) * fan_out
+
+
+@compiled(types.void(*_network, _tables, _indices, _blocks))
+def forward(flat: Any, widths: Any, linear: bool, inputs: Any, batch: Any, layers: Any) -> None:
+    """The layers of a batch."""
+    for block in range(layers.shape[0]):
+        here = layers[block]
+        for row in range(ROWS):
+            source = _row_of(batch, block * ROWS + row)
+            for i in range(widths[0]):
+                here[i, row] = inputs[source, i]
+        _forward(flat, widths, linear, here)
 
 
 @njit(**OPTIONS)
@@ -224,119 +218,114 @@ def _interpolate(
             rise[1, row] += tilt * window[6 + k, row]
 
 
+@njit(**OPTIONS)
+def _place(b: Any, scale: float, grid: Any, most: float, left: Any, t: Any) -> None:
+    """The node to the left of each temperature, and how far it is from there to the next."""
+    lowest, step = grid[0], grid[1]
+    for row in range(ROWS):
+        t[row] = (log(b[row] * scale) - lowest) / step
+    for row in range(ROWS):
+        place = np.floor(t[row])
+        place = place if place > 0.0 else 0.0
+        left[row] = place if place < most else most
+        t[row] -= left[row]
+
+
+@njit(**OPTIONS)
+def _slopes(value: Any, rise: Any, reach: Any, shares: Any, slope: Any) -> None:
+    """The slope of the loss from psi and its slope at b and at 2 b."""
+    of_brier, of_nll = shares[0], shares[1]
+    for row in range(ROWS):
+        true_slope = reach[row] - rise[0, row]
+        squares = exp(value[1, row] - 2.0 * value[0, row])
+        true = exp(reach[row] - value[0, row])
+        brier = squares * (rise[1, row] - 2.0 * rise[0, row]) - 2.0 * true * true_slope
+        slope[row] = of_brier * brier - of_nll * true_slope
+
+
 @compiled(
     types.int64(
-        *(*_network, *_batch, _given(types.float32), types.float64),
+        *(*_temperatures, _numbers, types.float64, _given(types.float32, 2)),
         *(_tables, _tables, _numbers, types.int64),
     )
 )
-def on_nodes(
-    flat: Any,
-    widths: Any,
-    linear: bool,
-    inputs: Any,
+def slopes_on_nodes(
     batch: Any,
     layers: Any,
     slope: Any,
     clip: Any,
     label_gap: Any,
-    nodes: Any,
+    shares: Any,
     scale: float,
+    nodes: Any,
     hermite: Any,
     hermite_slope: Any,
-    numbers: Any,
+    grid: Any,
     octave: int,
 ) -> int:
-    """Layers and slopes of a batch, from psi at nodes; how many rows lie outside of the grid.
+    """Slopes of a batch, from psi at nodes; how many rows lie outside of the grid.
 
-    Their slope is NaN. ``numbers``: log of the first node, distance of nodes, shares of the losses.
+    Their slope is NaN. ``shares`` of the losses; ``grid``: log of the first node, their distance.
     """
-    lowest, step, of_brier, of_nll = numbers[0], numbers[1], numbers[2], numbers[3]
-    count = nodes.shape[0] // (3 * inputs.shape[0])
     b, t, left = np.empty(ROWS), np.empty(ROWS), np.empty(ROWS)
     reach, window = np.empty(ROWS), np.empty((12, ROWS))
     value, rise = np.empty((2, ROWS)), np.empty((2, ROWS))
-    most, outside = float(count - 2 - octave), 0
+    most, outside = float(nodes.shape[1] // 3 - 2 - octave), 0
     for block in range(layers.shape[0]):
-        first, here, slopes = block * ROWS, layers[block], slope[block]
-        _forward(flat, widths, linear, inputs, batch, first, here)
-        _inverse_temperatures(here[here.shape[0] - 1], clip, b)
+        first = block * ROWS
+        _inverse_temperatures(layers[block, layers.shape[1] - 1], clip, b)
+        _place(b, scale, grid, most, left, t)
         for row in range(ROWS):
-            t[row] = (log(b[row] * scale) - lowest) / step
-        for row in range(ROWS):
-            place = np.floor(t[row])
-            place = place if place > 0.0 else 0.0
-            left[row] = place if place < most else most
-            t[row] -= left[row]
-        for row in range(ROWS):
-            source = _row_of(batch, first + row)
+            source, at = _row_of(batch, first + row), 3 * int(left[row])
             reach[row] = b[row] * label_gap[source]
-            at = 3 * (source * count + int(left[row]))
             for k in range(6):
-                window[k, row] = nodes[at + k]
-                window[6 + k, row] = nodes[at + 3 * octave + k]
+                window[k, row] = nodes[source, at + k]
+                window[6 + k, row] = nodes[source, at + 3 * octave + k]
         _interpolate(t, window, hermite, hermite_slope, value, rise)
-        for row in range(ROWS):
-            true_slope = reach[row] - rise[0, row]
-            squares = exp(value[1, row] - 2.0 * value[0, row])
-            true = exp(reach[row] - value[0, row])
-            brier = squares * (rise[1, row] - 2.0 * rise[0, row]) - 2.0 * true * true_slope
-            slopes[row] = of_brier * brier - of_nll * true_slope
+        _slopes(value, rise, reach, shares, slope[block])
         for row in range(min(ROWS, batch.shape[0] - first)):
             if not 0.0 <= t[row] <= 1.0:
-                slopes[row] = np.nan
+                slope[block, row] = np.nan
                 outside += 1
     return outside
 
 
-@compiled(
-    types.int64(*_network, *_batch, _given(types.float32, 2), types.float64, _numbers),
-)
-def on_gaps(
-    flat: Any,
-    widths: Any,
-    linear: bool,
-    inputs: Any,
+@compiled(types.int64(*_temperatures, _numbers, types.float64, _given(types.float32, 2)))
+def slopes_on_gaps(
     batch: Any,
     layers: Any,
     slope: Any,
     clip: Any,
     label_gap: Any,
-    gaps: Any,
+    shares: Any,
     scale: float,
-    numbers: Any,
+    gaps: Any,
 ) -> int:
-    """Layers and slopes of a batch, from all gaps; 0, for no temperature is out of reach."""
-    of_brier, of_nll = numbers[2], numbers[3]
+    """Slopes of a batch, from all gaps; 0, for no temperature is out of reach."""
     classes = gaps.shape[1]
     b, reach, block_gaps = np.empty(ROWS), np.empty(ROWS), np.empty((classes, ROWS))
-    total, first_sum = np.empty(ROWS), np.empty(ROWS)
-    double, second_sum = np.empty(ROWS), np.empty(ROWS)
+    value, rise = np.empty((2, ROWS)), np.empty((2, ROWS))
     for block in range(layers.shape[0]):
-        first, here, slopes = block * ROWS, layers[block], slope[block]
-        _forward(flat, widths, linear, inputs, batch, first, here)
-        _inverse_temperatures(here[here.shape[0] - 1], clip, b)
+        _inverse_temperatures(layers[block, layers.shape[1] - 1], clip, b)
         for row in range(ROWS):
-            source = _row_of(batch, first + row)
+            source = _row_of(batch, block * ROWS + row)
             reach[row] = b[row] * label_gap[source]
             for c in range(classes):
                 block_gaps[c, row] = gaps[source, c]
-            total[row] = first_sum[row] = double[row] = second_sum[row] = 0.0
+            value[0, row] = value[1, row] = rise[0, row] = rise[1, row] = 0.0
         for c in range(classes):
             for row in range(ROWS):
                 exponent = block_gaps[c, row] * (b[row] * scale)
                 weight = exp(exponent)
-                total[row] += weight
-                first_sum[row] += weight * exponent
-                double[row] += weight * weight
-                second_sum[row] += weight * weight * exponent
+                value[0, row] += weight
+                rise[0, row] += weight * exponent
+                value[1, row] += weight * weight
+                rise[1, row] += weight * weight * exponent
         for row in range(ROWS):
-            rise = first_sum[row] / total[row]
-            true_slope = reach[row] - rise
-            change = 2.0 * second_sum[row] / double[row] - 2.0 * rise
-            squares = double[row] / (total[row] * total[row])
-            brier = squares * change - 2.0 * exp(reach[row]) / total[row] * true_slope
-            slopes[row] = of_brier * brier - of_nll * true_slope
+            rise[0, row] /= value[0, row]
+            rise[1, row] *= 2.0 / value[1, row]
+            value[0, row], value[1, row] = log(value[0, row]), log(value[1, row])
+        _slopes(value, rise, reach, shares, slope[block])
     return 0
 
 

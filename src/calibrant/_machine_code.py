@@ -45,3 +45,14 @@ def compiled(signature: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
         return made
 
     return decorate
+
+
+def bitcast(to: Any, of: Any) -> Any:
+    """A function for machine code: the number of one type that has the bits of one of another."""
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def cast(_: Any, value: Any) -> Any:
+        return to(of), lambda c, builder, _, a: builder.bitcast(a[0], c.get_value_type(to))
+
+    return cast

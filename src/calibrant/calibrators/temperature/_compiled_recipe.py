@@ -46,22 +46,22 @@ class CompiledSteps:
         self.constants = np.array([1.0 - BETA1, 1.0 - BETA2, EPSILON])
         self.moments = np.zeros((2, len(descent.flat)))
         self.scratch: dict[int, tuple[Floats, Floats]] = {}
-        numbers = np.array([np.log(B_MIN), STEP, problem.brier_share, problem.nll_share])
-        self.source: tuple[Any, ...]
+        shares = np.array([problem.brier_share, problem.nll_share])
+        self.source: tuple[Any, ...] = shares, float(profile.scale)
         if isinstance(rows, GapRows):
-            self.slopes = code.on_gaps
-            self.source = _plain(rows.by_row, np.float32), float(profile.scale), numbers
+            self.slopes = code.slopes_on_gaps
+            self.source += (_plain(rows.by_row, np.float32),)
         else:
-            self.slopes = code.on_nodes
-            pieces = HERMITE, HERMITE_SLOPE, numbers, NODES_PER_OCTAVE
-            nodes = _plain(rows.nodes, np.float32).reshape(-1)
-            self.source = nodes, float(profile.scale), *pieces
+            self.slopes = code.slopes_on_nodes
+            nodes = _plain(rows.nodes, np.float32).reshape(len(rows.nodes), -1)
+            grid = np.array([np.log(B_MIN), STEP])
+            self.source += (nodes, HERMITE, HERMITE_SLOPE, grid, NODES_PER_OCTAVE)
 
     def __call__(self, batch: NDArray[np.intp], rate: float) -> None:
         """Move the weights by one step."""
         layers, slope = self._scratch(-(-len(batch) // code.ROWS))
-        given = self.inputs, batch, layers, slope, self.clip, self.label_gap
-        if self.slopes(*self.network, *given, *self.source):
+        code.forward(*self.network, self.inputs, batch, layers)
+        if self.slopes(batch, layers, slope, self.clip, self.label_gap, *self.source):
             self._slopes_outside(batch, layers, slope.reshape(-1))
         code.descend(
             *(*self.network, batch, layers, slope, self.clip, self.row_weight),
