@@ -40,7 +40,7 @@ def commit() -> str:
 
 def check_code(document: Mapping[str, Any]) -> None:
     """Refuse rows that other code made: the page would name the wrong commit."""
-    if document["code"] != runner.code_digest():
+    if document.get("code") != runner.code_digest():
         raise SystemExit("the rows were made by other code than this: run make reproduce first")
 
 
@@ -74,9 +74,10 @@ WITNESSES = {
 
 def write_summary(document: Mapping[str, Any], guide: Path) -> None:
     """Replace what stands between the two marks of the guide."""
-    text = guide.read_text()
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
+    before, begin, rest = guide.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"{guide} must have the lines {BEGIN} and {END}, in this order")
     made = "\n".join([*_ece_table(document["tables"]["1"]), "", *_verdicts(document["claims"])])
     guide.write_text(f"{before}{BEGIN}\n\n{made}\n\n{END}{after}")
 

@@ -11,18 +11,15 @@ by a factor per window.
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from reprlib import repr as shown
-from types import NoneType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import _json
 from calibrant._arrays import as_numpy, as_scores
 from calibrant._documents import PlainDocument
 from calibrant._errors import warn
@@ -31,14 +28,9 @@ from calibrant._tables import counted
 from calibrant._types import Array, InputKind, RowRule
 from calibrant.metrics._drift import Evidence
 from calibrant.metrics._labelled import accepted
+from calibrant.metrics._monitor_state import check_open, read_state
 from calibrant.metrics._readings import DEFAULT_BINS
-from calibrant.metrics._window_times import (
-    LONGEST,
-    checked_window,
-    moment,
-    window_numbers,
-    window_of,
-)
+from calibrant.metrics._window_times import checked_window, moment, window_numbers, window_of
 from calibrant.metrics.meter import CalibrationMeter
 
 __all__ = ["CalibrationMonitor", "WindowReport"]
@@ -394,7 +386,7 @@ class CalibrationMonitor:
         ValueError
             Where the text is not that of a monitor.
         """
-        document = _document(text)
+        document = read_state(text)
         meter = CalibrationMeter.from_json(document["meter"])
         seconds, run = document["window_seconds"], document["expected_run"]
         settings = meter._settings()
@@ -406,7 +398,7 @@ class CalibrationMonitor:
             on_window=on_window,
             **settings,
         )
-        _check_open(meter, monitor.window, document["place"])
+        check_open(meter, monitor.window, document["place"])
         monitor._open, monitor._place, monitor._begun = meter, document["place"], document["begun"]
         monitor._ended, monitor.late_rows = document["ended"], document["late_rows"]
         evidence = document["evidence"]
@@ -455,73 +447,3 @@ def _one_per_row(labels: Any, rows: Array) -> NDArray[Any]:
     if found.shape[:1] != (rows.shape[0],):
         raise ValueError(f"labels must be one per row ({rows.shape[0]}), got shape {found.shape}")
     return found
-
-
-# --- a state that comes from anywhere ---------------------------------------------------------
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    "a whole number": (int,),
-    "a number": (int, float),
-    "a whole number or null": (int, NoneType),
-    "a number or null": (int, float, NoneType),
-    "true or false": (bool,),
-    "text": (str,),
-}
-_STATE = {
-    "window": "a whole number or null",
-    "window_seconds": "a number or null",
-    "expected_run": "a number or null",
-    "min_error": "a number",
-    "meter": "text",
-    "place": "a whole number",
-    "begun": "true or false",
-    "ended": "a whole number",
-    "late_rows": "a whole number",
-    "evidence": "a number or null",
-}
-
-
-def _document(text: str) -> Mapping[str, Any]:
-    """The state of a monitor, every part of the kind that it must be."""
-    try:
-        document = _json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"the state of a monitor must be JSON: {error}") from None
-    if not isinstance(document, dict) or set(document) != set(_STATE):
-        names = list(document) if isinstance(document, dict) else document
-        raise ValueError(
-            f"the state of a monitor must have {', '.join(_STATE)} and nothing else, "
-            f"got {shown(names)}"
-        )
-    for name, kind in _STATE.items():
-        _check_kind(name, document[name], kind)
-    if (document["window"] is None) == (document["window_seconds"] is None):
-        raise ValueError("the state of a monitor must have either window or window_seconds")
-    for name in ("ended", "late_rows"):
-        if document[name] < 0:
-            raise ValueError(f"{name} of a monitor must be at least 0, got {document[name]}")
-    return document
-
-
-def _check_kind(name: str, value: Any, kind: str) -> None:
-    """A number must be one that a float can be: JSON has longer ones, and 1e999 is infinite."""
-    is_number = type(value) in (int, float)
-    if type(value) not in _KINDS[kind] or (is_number and abs(value) > sys.float_info.max):
-        raise ValueError(f"{name} of a monitor must be {kind}, got {shown(value)}")
-
-
-def _check_open(meter: CalibrationMeter, window: int | timedelta, place: int) -> None:
-    """Refuse an open window that no monitor has: it could not be filled, or not be ended."""
-    if meter._state is not None and meter._state.weighted:
-        raise ValueError("the open window of a monitor must have rows without weights")
-    if isinstance(window, timedelta):
-        if abs(place) * window.total_seconds() > 2 * LONGEST.total_seconds():
-            raise ValueError(f"place of a monitor must be a time near 1970, got {shown(place)}")
-        return
-    if place < 0:
-        raise ValueError(f"place of a monitor must be at least 0, got {place}")
-    if meter._row_count >= window:
-        raise ValueError(
-            f"the open window of a monitor must have fewer than {window} rows, "
-            f"got {meter._row_count}"
-        )

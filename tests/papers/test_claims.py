@@ -255,7 +255,7 @@ def test_holm_is_stricter_than_single_tests_and_monotone():
 def test_few_degrees_of_freedom_make_a_difference_less_sure():
     assert Difference(1.0, 0.4).p < 0.05 < Difference(1.0, 0.4, 2.0).p
     assert Difference(1.0, 0.4, 2.0).low < 0.0 < Difference(1.0, 0.4).low
-    assert Difference(1.0, 0.4).from_(1.0).p == 1.0
+    assert Difference(1.0, 0.4).beyond(1.0).p == 1.0
 
 
 # --- the claims -------------------------------------------------------------------------------

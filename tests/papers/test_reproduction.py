@@ -657,6 +657,8 @@ def test_results_are_published_with_their_origin(made, tmp_path, monkeypatch):
     tool.check_code(document)
     with pytest.raises(SystemExit, match="made by other code than this"):
         tool.check_code(document | {"code": "another"})
+    with pytest.raises(SystemExit, match="made by other code than this"):
+        tool.check_code({})
     assert (tmp_path / "docs" / "figures" / "fig1a.svg").is_file()
 
 
@@ -674,6 +676,9 @@ def test_the_guide_has_the_tables_that_were_made(made, tmp_path, monkeypatch):
         assert "| cifar100-mobilenetv2 * | " in text
         assert "ImgNet" not in text
         assert text.count("| Temperatures span a wide range (figure 2) |") == 1
+    (tmp_path / "bare.md").write_text(f"{tool.END} before {tool.BEGIN}")
+    with pytest.raises(SystemExit, match="must have the lines"):
+        tool.write_summary(document, tmp_path / "bare.md")
     cell = made.tables["1"].rows["cifar10-lenet5"][0]
     assert f"| cifar10-lenet5 | {page.number(cell)} ({cell.published:.2f}) |" in text
 

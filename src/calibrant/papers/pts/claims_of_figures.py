@@ -68,7 +68,7 @@ def halved(witness: Witness, group: Sequence[str]) -> Found:
         return NOT_RUN
     drops = [samples.drop_on(mobile[0], *pair) for pair in ((1, 0), (2, 1))]
     wanted = list(HALF.values())
-    short = signs([one.from_(share) for one, share in zip(drops, wanted, strict=True)]) < 0
+    short = signs([one.beyond(share) for one, share in zip(drops, wanted, strict=True)]) < 0
     reached = (signs(drops) > 0) & ~short
     text = "; ".join(f"{what} by {percent(one)}" for what, one in zip(HALF, drops, strict=True))
     excess = witness.samples(group, FAMILY, "excess")

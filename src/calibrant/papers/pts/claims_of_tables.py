@@ -126,7 +126,7 @@ def over_ets_without(witness: Witness, names: Sequence[str]) -> Found:
         return NOT_RUN
     places = range(len(names))
     drops = [samples.chosen([k for k in places if k != out]).drop(0, 1) for out in places]
-    sure, short = signs(drops) > 0, signs([one.from_(THIRTY) for one in drops]) < 0
+    sure, short = signs(drops) > 0, signs([one.beyond(THIRTY) for one in drops]) < 0
     values = np.array([one.value for one in drops])
     reached = sure & (values >= THIRTY)
     least, most = int(values.argmin()), int(values.argmax())

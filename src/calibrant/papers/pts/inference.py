@@ -15,8 +15,8 @@ the degrees of freedom of the mean variance between runs, by Satterthwaite's rul
 networks that are alike, fewer where a network has its own. With one run s2_runs is unknown, and a
 difference is sure as to the test rows alone.
 
-Left out: seeds split the same rows anew, so that their test rows overlap by chance. Between seeds
-the differences are correlated by 0.03 for the ECE and by 0.1 to 0.2 for the Brier score.
+Left out: seeds split the same rows anew, so that their test rows overlap by chance, and what they
+show is a little alike.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Difference:
         """Where the 95% interval ends."""
         return self.value + self.reach
 
-    def from_(self, value: float) -> Difference:
-        """The difference from a number."""
+    def beyond(self, value: float) -> Difference:
+        """What it has beyond a number."""
         return Difference(self.value - value, self.error, self.freedom)
 
 
@@ -184,13 +184,10 @@ class _Parts:
         runs = [weights @ one.runs[used] for one in networks]
         self.draws = [np.einsum("v,vrd->rd", weights, one.row_draws[used]) for one in networks]
         self.by_rows = np.array([one.var(axis=1).mean() for one in self.draws])
-        known = [
-            len(one) > 1 and bool(np.isfinite(one).all()) for one in runs
-        ]  # a blank says nothing
-        several = np.flatnonzero(known)
-        self.own = np.array(
-            [one.var(ddof=1) if ok else 0.0 for one, ok in zip(runs, known, strict=True)]
-        )
+        # A blank, which is NaN, and a single run say nothing of how runs differ.
+        own = [one.var(ddof=1) if len(one) > 1 else np.nan for one in runs]
+        several = np.flatnonzero(np.isfinite(own))
+        self.own = np.nan_to_num(own)
         excess = self.own[several] - self.by_rows[several]
         self.by_runs = max(float(excess.mean()), 0.0) if len(several) else 0.0
         between = self.by_runs + self.by_rows[several]
