@@ -90,9 +90,8 @@ def main() -> int:
         wrong += not right
         was = f"{shown(before.get(key(one))):>{WIDTH}} -> " if before else ""
         verdict = "ok" if right else "WRONG"
-        print(
-            f"  {one.what}\n    {was}{shown(value)} (wanted: {one.wanted}) {verdict}, {seconds:.1f} s"
-        )
+        print(f"  {one.what}")
+        print(f"    {was}{shown(value)} (wanted: {one.wanted}) {verdict}, {seconds:.1f} s")
     print(f"\n{len(measures)} measurements, {wrong} not as wanted")
     return 1 if wrong else 0
 

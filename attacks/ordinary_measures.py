@@ -1,8 +1,8 @@
 """Measurements of what the library does with ordinary data, collected by item.
 
-A measurement is a function without arguments that returns a number or a short text. It uses only the
-public interface, so that it also runs on older revisions of the library, where it may fail: the
-error is then the result.
+A measurement is a function without arguments that returns a number or a short text. It uses the
+public interface alone, so that it also runs on older revisions of the library, where it may fail:
+the error is then the result.
 """
 
 from __future__ import annotations

@@ -352,13 +352,9 @@ def test_every_row_is_judged_once_by_a_fit_on_other_folds():
     assert str(got).startswith("4-fold cross-validation of 303 rows, 15 bins")
 
 
-def test_copies_stay_together_and_are_as_good_as_weights():
+def test_copies_are_as_good_as_weights():
     (logits, labels), times = example(), np.random.default_rng(2).integers(0, 4, 300)
     copies = np.repeat(logits, times, axis=0), np.repeat(labels, times)
-    trial = Trial.of(*copies, methods=["ts"])
-    number = np.repeat(np.arange(300), times)
-    for fold in trial.folds:
-        assert not set(number[fold]) & set(np.delete(number, fold))
     written = calibrant.compare(*copies, methods=["base", "ts"], n_resamples=0)
     weighted = calibrant.compare(
         logits, labels, methods=["base", "ts"], val_weight=times, n_resamples=0
@@ -382,9 +378,8 @@ def test_what_cross_validation_refuses():
         calibrant.compare(logits, labels, None, labels)
     with pytest.raises(TypeError, match="test_scores need test_labels"):
         calibrant.compare(logits, labels, logits)
-    same = np.ones((40, 3)), np.zeros(40, int)
-    with pytest.raises(ValueError, match="there must be rows to leave out, got 40 in all"):
-        calibrant.compare(*same)
+    with pytest.raises(ValueError, match="there must be rows to leave out, got 1 in all"):
+        calibrant.compare(logits[:1], labels[:1])
 
 
 def test_progress_counts_the_folds():

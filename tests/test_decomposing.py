@@ -9,7 +9,7 @@ import torch
 import calibrant
 from calibrant import TS, decompose, metrics
 from calibrant.calibrators._base import LabelledLogits
-from calibrant.calibrators._choosing import folds_of
+from calibrant.calibrators._folds import folds_of
 
 
 def example(rows=800, classes=5, temperature=1.0, seed=0):
@@ -30,7 +30,7 @@ def test_the_parts_are_those_of_a_loop_over_folds():
     weight = np.random.default_rng(1).random(800)
     got = decompose(logits, labels, method="ts", sample_weight=weight)
     probs = np.empty_like(logits)
-    for fold in folds_of(LabelledLogits(logits, labels, weight)):
+    for fold in folds_of(LabelledLogits(logits, labels, weight)).parts:
         kept = np.ones(800, bool)
         kept[fold] = False
         model = TS().fit(logits[kept], labels[kept], sample_weight=weight[kept])

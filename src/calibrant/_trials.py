@@ -22,7 +22,7 @@ from calibrant._memory import lacks_memory
 from calibrant._types import Array, InputKind, Report
 from calibrant.calibrators import REGISTRY, Calibrator, acronym, calibrator
 from calibrant.calibrators._base import LabelledLogits
-from calibrant.calibrators._choosing import folds_of
+from calibrant.calibrators._folds import folds_of
 from calibrant.metrics._labelled import Labelled, accepted, labelled
 
 DEFAULT_FOLDS = 5
@@ -87,6 +87,9 @@ class Trial:
         The rows to judge on; under cross-validation those to fit on.
     folds : list of arrays
         The rows that each fold leaves out; empty where there are test rows.
+    n_used : int or None
+        How many rows there are, before those whose weight lies in several folds were split; None
+        where there are test rows.
 
     Examples
     --------
@@ -100,6 +103,7 @@ class Trial:
     fitted: Rows
     judged: Rows
     folds: Sequence[NDArray[np.intp]] = ()
+    n_used: int | None = None
 
     @classmethod
     def of(
@@ -121,9 +125,9 @@ class Trial:
         n_rows, n_classes = fitted.scores.shape
         if test_scores is None:
             _refuse_test_rows(test_labels, test_weight)
-            rows, folds = _folded(fitted, input, cv)
+            rows, folds, n_used = _folded(fitted, input, cv)
             named = _methods_named(methods, input, n_rows, n_classes)
-            return cls(named, rows, rows, folds)
+            return cls(named, rows, rows, folds, n_used)
         if test_labels is None:
             raise TypeError("test_scores need test_labels; without both, rows are cross-validated")
         judged = accepted(test_scores, test_labels, test_weight, input, ignore_index, n_classes)
@@ -137,12 +141,12 @@ class Trial:
     @property
     def n_val(self) -> int:
         """The rows to fit on; under cross-validation all of them, of which each fit sees most."""
-        return int(self.fitted.scores.shape[0])
+        return int(self.fitted.scores.shape[0]) if self.n_used is None else self.n_used
 
     @property
     def n_test(self) -> int:
         """The rows to judge on."""
-        return int(self.judged.scores.shape[0])
+        return int(self.judged.scores.shape[0]) if self.n_used is None else self.n_used
 
     def labelled(self, one: Judged) -> Labelled:
         """The probabilities of a method beside the labels and weights of the judged rows."""
@@ -175,7 +179,7 @@ class Trial:
         """The rows of each fold by a fit on the other folds."""
         parts, times, kept = [], [], True
         notes: list[str] = []
-        everyone = np.arange(self.n_val)
+        everyone = np.arange(len(self.fitted.labels))
         for fold in self.folds:
             before_a_fit()
             others = self.fitted.part(np.setdiff1d(everyone, fold))
@@ -184,7 +188,7 @@ class Trial:
             times.append(seconds)
             notes += told
             kept = kept and bool(model.accuracy_preserving)
-        probs = np.empty((self.n_test, parts[0].shape[1]), parts[0].dtype)
+        probs = np.empty((len(everyone), parts[0].shape[1]), parts[0].dtype)
         for fold, part in zip(self.folds, parts, strict=True):
             probs[fold] = part
         return Judged(name, probs, None, kept, float(np.mean(times)), tuple(dict.fromkeys(notes)))
@@ -216,8 +220,11 @@ def _refuse_test_rows(labels: Any, weight: Any) -> None:
             raise TypeError(f"{name} needs test_scores; without them, rows are cross-validated")
 
 
-def _folded(rows: Rows, kind: InputKind, cv: int) -> tuple[Rows, list[NDArray[np.intp]]]:
-    """The rows that count, in main memory, and those that each fold leaves out."""
+def _folded(rows: Rows, kind: InputKind, cv: int) -> tuple[Rows, list[NDArray[np.intp]], int]:
+    """The rows of positive weight in main memory, the folds, and how many rows were given.
+
+    A row whose weight lies in several folds is in each of them, with its weight there.
+    """
     check_count(cv, "cv")
     if cv < 2:
         raise ValueError(f"cv must be at least 2, got {cv}")
@@ -225,11 +232,14 @@ def _folded(rows: Rows, kind: InputKind, cv: int) -> tuple[Rows, list[NDArray[np
     used = checked.weight > 0.0
     scores = to_numpy(rows.scores)[used]
     weight = checked.weight[used]
-    counted = Rows(scores, checked.labels[used], weight if checked.weighted else None)
-    folds = folds_of(LabelledLogits(scores, counted.labels, weight), cv)
-    if len(folds) < 2:
+    data = LabelledLogits(scores, checked.labels[used], weight)
+    folds = folds_of(data, cv)
+    if len(folds.parts) < 2:
         raise ValueError(f"there must be rows to leave out, got {len(scores)} in all")
-    return counted, folds
+    split = folds.rows(data)
+    weighted = checked.weighted or folds.index is not None
+    counted = Rows(split.logits, split.labels, split.weight if weighted else None)
+    return counted, folds.parts, len(scores)
 
 
 # --- methods ----------------------------------------------------------------------------------

@@ -7,14 +7,13 @@ what the fit costs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from itertools import count
 from reprlib import repr as shown
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import entr
 from sklearn.base import clone
 
@@ -29,7 +28,8 @@ from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant._weights import shares
 from calibrant.calibrators import Calibrator, calibrator
 from calibrant.calibrators._base import LabelledLogits
-from calibrant.calibrators._choosing import error_of_difference, folds_of, part_of
+from calibrant.calibrators._choosing import error_of_difference, part_of
+from calibrant.calibrators._folds import Folds, folds_of
 from calibrant.metrics._class_resampling import draw_rows
 from calibrant.metrics._intervals import check_resamples, p_value_of
 from calibrant.metrics._labelled import accepted, labelled
@@ -199,8 +199,8 @@ def decompose(
     Notes
     -----
     Five parts of the rows (two of more than 2,000,000 scores) are left out in turn, the calibrator
-    is fitted on the others and judged on them. What is in a row tells where it belongs, so copies
-    of a row stay together. Of the log loss, refinement is what Berta et al. choose a model by;
+    is fitted on the others and judged on them. The folds depend on the content of the rows and not
+    on their order. Of the log loss, refinement is what Berta et al. choose a model by;
     ``metrics.brier_decomposition`` has the classical parts, class by class.
 
     References
@@ -222,12 +222,12 @@ def decompose(
     kind: InputKind = getattr(model, "input", input)
     data = _entered(scores, labels, sample_weight, kind, ignore_index)
     folds, done = folds_of(data), count(1)
-    if len(folds) < 2:
+    if len(folds.parts) < 2:
         raise ValueError(f"there must be rows to leave out, got {len(data.labels)} in all")
     with reporter("decomposing", progress) as report:
 
         def after_a_fold() -> None:
-            report(next(done), (1 + n_resamples) * len(folds))
+            report(next(done), (1 + n_resamples) * len(folds.parts))
 
         found = _judged(model, data, folds, kind, after_a_fold)
         null = [
@@ -239,7 +239,7 @@ def decompose(
         brier=_parts(found.brier, [one.brier.saving for one in null], _gini(data)),
         method=method if isinstance(method, str) else type(method).__name__,
         n_rows=len(data.labels),
-        n_folds=len(folds),
+        n_folds=len(folds.parts),
     )
 
 
@@ -296,14 +296,15 @@ class _Judged(NamedTuple):
 def _judged(
     model: Calibrator,
     data: LabelledLogits,
-    folds: Sequence[NDArray[np.intp]],
+    folds: Folds,
     kind: InputKind,
     after_a_fold: Callable[[], None],
 ) -> _Judged:
     """Both scores of each row, before and after calibration on the other folds."""
+    data = folds.rows(data)
     before = labelled(data.logits, data.labels, data.weight, input=kind)
     nll, brier = np.empty(len(data.labels)), np.empty(len(data.labels))
-    for fold in folds:
+    for fold in folds.parts:
         kept = part_of(data, np.setdiff1d(np.arange(len(nll)), fold))
         with noted():  # five reports of the same would help nobody
             fitted = clone(model).fit(kept.logits, kept.labels, sample_weight=kept.weight)

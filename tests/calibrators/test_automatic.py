@@ -7,8 +7,7 @@ import pytest
 
 from calibrant import CalibrationWarning
 from calibrant.calibrators import AutoCalibrator, calibrator
-from calibrant.calibrators._base import LabelledLogits
-from calibrant.calibrators._choosing import error_of_difference, folds_of, simplest_of_the_best
+from calibrant.calibrators._choosing import error_of_difference, simplest_of_the_best
 from calibrant.metrics import nll
 
 Data = tuple[np.ndarray, np.ndarray]
@@ -101,27 +100,6 @@ def test_whole_weights_count_rows_in_the_error():
     weight = np.full(50, 4.0)
     repeated = error_of_difference(np.repeat(one, 4), np.repeat(other, 4), np.ones(200))
     assert error_of_difference(one, other, weight) == pytest.approx(repeated)
-
-
-def test_folds_follow_what_is_in_the_rows():
-    logits, labels = scaled(60, 0)
-    labels, weight = labels.astype(np.int64), np.ones(60)
-    data = LabelledLogits(logits, labels, weight)
-    folds = folds_of(data)
-    assert sorted(np.concatenate(folds)) == list(range(60))
-    assert [len(fold) for fold in folds] == [12] * 5
-    order = np.random.default_rng(1).permutation(60)
-    moved = folds_of(LabelledLogits(logits[order], labels[order], weight))
-    assert [set(order[fold]) for fold in moved] == [set(fold) for fold in folds]
-    twice = np.repeat(np.arange(60), 2)
-    copied = folds_of(LabelledLogits(logits[twice], labels[twice], np.ones(120)))
-    assert [set(twice[fold]) for fold in copied] == [set(fold) for fold in folds]
-    assert sum(len(set(twice[fold])) for fold in copied) == 60  # copies stay together
-
-
-def test_folds_of_rows_that_are_all_the_same():
-    data = LabelledLogits(np.ones((20, 3)), np.zeros(20, np.int64), np.ones(20))
-    assert folds_of(data) == []
 
 
 def test_a_few_rows_that_are_sure_and_wrong_are_reason_enough():

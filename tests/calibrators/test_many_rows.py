@@ -60,6 +60,25 @@ def test_a_sample_follows_the_content_of_the_rows(small_sample):
     assert rows_of(data) == weighted
 
 
+def test_a_value_with_many_copies_is_thinned(small_sample):
+    """Kept in its share, and neither whole nor not at all."""
+    rng = np.random.default_rng(0)
+    shares = []
+    for seed in range(40):
+        logits, labels = uneven(2000, 3, seed)
+        logits[:1000], labels[:1000] = 0.1 * seed, 1
+        data = LabelledLogits(logits, labels, np.ones(2000))
+        order = rng.permutation(2000)
+        moved = LabelledLogits(logits[order], labels[order], np.ones(2000))
+        assert rows_of(moved) == rows_of(data)
+        sample = sample_of_logits(data)
+        tied = (logits[sample.index] == 0.1 * seed).all(axis=1)
+        assert tied.sum() == 1
+        shares.append(sample.weight[tied][0] / sample.weight.sum())
+    assert np.mean(shares) == pytest.approx(0.5, abs=0.01)
+    assert 0.0 < np.std(shares) < 0.05
+
+
 def test_samples_are_no_special_rows(small_sample):
     logits, labels = uneven(20_000, 4)
     index = sample_of_profile(TemperatureProfile.from_logits(logits, labels)).index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 import calibrant
 from calibrant.calibrators import REGISTRY
 from calibrant.streams import fit_stream, open_stream
+from calibrant.streams._copies import CopyKeys
 from calibrant.streams._reservoir import Draw, Reservoir, ScoreRows, ceiling_for
 from stream_support import rows, write_folder, write_table
 
@@ -72,11 +74,12 @@ def test_logits_of_an_unusual_size_are_profiled_at_their_scale(tmp_path: Path) -
     assert fitted.temperature_ == pytest.approx(expected, rel=1e-6)
 
 
-def test_copies_of_rows_are_one_row_of_their_weight(tmp_path: Path) -> None:
+def test_copies_of_rows_are_rows(tmp_path: Path) -> None:
     twice = np.arange(600).repeat(2)
     write_folder(tmp_path / "in", LOGITS[twice], LABELS[twice])
-    fitted = fit_stream(open_stream(tmp_path / "in"), "ts", max_rows=700)
-    assert fitted.fit_info_.details["sample"] == {"rows": 1200, "kept": 600, "stratified": False}
+    some = fit_stream(open_stream(tmp_path / "in"), "ts", max_rows=700)
+    assert some.fit_info_.details["sample"] == {"rows": 1200, "kept": 700, "stratified": False}
+    fitted = fit_stream(open_stream(tmp_path / "in"), "ts", max_rows=1200)
     expected = calibrant.TS().fit(LOGITS[twice], LABELS[twice])
     np.testing.assert_allclose(
         fitted.predict_proba(LOGITS), expected.predict_proba(LOGITS), rtol=1e-5
@@ -154,6 +157,50 @@ def test_every_row_is_as_likely_as_any_other() -> None:
     assert drawn.sum() == 300 * 60
     assert np.abs(drawn - expected).max() < 5.0 * deviation
     assert drawn.var() == pytest.approx(deviation**2, rel=0.25)
+
+
+def test_copies_are_drawn_one_by_one_in_whatever_order() -> None:
+    """Of 3,000 copies of 6 rows and 600 other rows, so many of each as its share is."""
+    index = np.concatenate([np.arange(600), np.repeat(np.arange(6), 499)])
+    rng, kept = np.random.default_rng(0), []
+    for seed in range(30):
+        one, other = (reservoir(Draw(300, seed), rng.permutation(index)) for _ in range(2))
+        np.testing.assert_array_equal(one.rows.scores, other.rows.scores)
+        np.testing.assert_array_equal(one.weight, other.weight)
+        copies = (one.rows.scores[:, None, 0] == LOGITS[None, :6, 0]).sum(axis=0)
+        kept.append(copies)
+    expected = 300 * 500 / len(index)
+    np.testing.assert_allclose(np.mean(kept, axis=0), expected, rtol=0.12)
+    assert np.std(kept, axis=0).max() < 2.0 * np.sqrt(expected)
+    assert np.min(kept) > 0.4 * expected
+
+
+def test_copies_in_parts_are_drawn_apart() -> None:
+    index, kept = np.repeat(np.arange(6), 100), []
+    for seed in range(60):
+        parts: list[Reservoir[ScoreRows]] = []
+        for salt in range(10):
+            part: Reservoir[ScoreRows] = Reservoir(Draw(600, seed), 5, salt)
+            chosen = part.chosen(LOGITS[index], LABELS[index], np.ones(600))
+            part.add(chosen, LABELS[index], np.ones(600), ScoreRows(LOGITS[index][chosen]))
+            parts.append(part)
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.merge(pickle.loads(pickle.dumps(part)))
+        kept.append((whole.rows.scores[:, 0] == LOGITS[0, 0]) @ whole.weight)
+    assert np.mean(kept) == pytest.approx(100.0, rel=0.05)
+    assert np.std(kept) < 2.0 * np.sqrt(90.0)  # as of draws that know nothing of each other
+
+
+def test_the_number_of_values_whose_copies_are_counted_is_bounded() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.integers(2**63, size=500, dtype=np.uint64) * np.uint64(2)
+    keys = CopyKeys(most=100)
+    found = np.concatenate([keys.of(rng.permutation(np.tile(values, 4))) for _ in range(5)])
+    assert len(keys._values) == len(keys._counts) == 100
+    assert set(keys._values) == set(np.sort(values)[:100])
+    assert (keys._counts == 20).all()
+    assert len(set(found)) == len(found)  # no two copies share a key
 
 
 def test_a_ceiling_changes_nothing_but_the_work() -> None:

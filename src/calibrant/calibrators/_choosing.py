@@ -11,13 +11,10 @@ from numpy.typing import NDArray
 from calibrant._array_ops import NUMPY
 from calibrant._arrays import row_tiles
 from calibrant._types import Floats
-from calibrant._weights import copies, effective_rows, shares
+from calibrant._weights import copies, shares
 from calibrant.calibrators._base import LabelledLogits
-from calibrant.calibrators._sampling import row_keys
 from calibrant.formulas import Formula
 
-LARGE = 2_000_000  # logits from which on two folds must do
-FEWEST_PER_FOLD = 5
 MOST_FOREGONE = 0.1  # nats per row: patience with the scores as they are ends there
 WORST = 1e100  # what a loss beyond all floats counts as: losses are subtracted and squared
 
@@ -57,25 +54,6 @@ def error_of_difference(one: Floats, other: Floats, weight: Floats) -> float:
     difference = one - other
     mean = share @ difference
     return float(np.sqrt(share * (share / copies(weight)) @ (difference - mean) ** 2))
-
-
-def folds_of(data: LabelledLogits, most: int | None = None) -> list[NDArray[np.intp]]:
-    """Which rows each fold leaves out: so many folds; five, or two where that would take long.
-
-    Where a row goes depends on what is in it, not on its place: copies of a row are left out
-    together, a weight is as good as so many copies, and the order of the rows does not matter.
-    """
-    keys, weight = row_keys(data.logits, data.labels), data.weight
-    order = np.argsort(keys, kind="stable")
-    first = np.r_[True, np.diff(keys[order]) > 0]
-    place = np.cumsum(first) - 1  # of the row's value among all values
-    of_value = np.bincount(place, weight[order])
-    middle = np.cumsum(of_value) - 0.5 * of_value
-    wanted = most or (5 if data.logits.size <= LARGE else 2)
-    count = min(wanted, max(2, int(effective_rows(weight)) // FEWEST_PER_FOLD))
-    fold = np.minimum((count * middle / of_value.sum()).astype(np.intp), count - 1)[place]
-    folds = [order[fold == number] for number in range(count)]
-    return [part for part in folds if 0 < len(part) < len(order)]
 
 
 def left_out_nll(

@@ -1,8 +1,9 @@
-"""Some of many rows, to choose on: what a few ten thousand rows decide, more would not change.
+"""A sample of many rows, on which penalties and methods are chosen.
 
-Which rows depends on what is in them, not on their places: the order of the rows does not matter,
-copies of a row are drawn together and count as one row with their weight, and so a whole weight is
-as good as so many copies.
+A few ten thousand rows decide as well as all of them. Which rows are in the sample depends on their
+content and not on their places, so that the order of the rows does not matter. Rows with the same
+scores and label are copies of one value. Each copy has a key of its own, so that a value with many
+copies is thinned, and never kept or dropped as a whole; a whole weight counts as so many copies.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from calibrant._arrays import row_tiles
 from calibrant._types import Floats
+from calibrant._weights import are_counts
 from calibrant.calibrators._base import LabelledLogits
 from calibrant.profile import TemperatureProfile
 
@@ -24,7 +26,7 @@ Keys = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows that differ, each with the weight of all its copies."""
+    """Rows with different values, each with the weight of its copies in the sample."""
 
     index: NDArray[np.intp]
     weight: Floats
@@ -35,6 +37,11 @@ def sampled(data: LabelledLogits, sample: Sample | None) -> LabelledLogits:
     if sample is None:
         return data
     return LabelledLogits(data.logits[sample.index], data.labels[sample.index], sample.weight)
+
+
+def sampled_profile(profile: TemperatureProfile, sample: Sample | None) -> TemperatureProfile:
+    """The rows of a sample in a profile; all of them where there is none."""
+    return profile if sample is None else profile.take(sample.index)._weighted(sample.weight)
 
 
 def sample_of_logits(data: LabelledLogits, times: int = 1) -> Sample | None:
@@ -56,11 +63,110 @@ def sample_of_profile(profile: TemperatureProfile) -> Sample | None:
 
 
 def _sample(keys: Keys, weight: Floats, most: int) -> Sample:
-    """The first values in the order of their keys, which is as good as any."""
-    order = np.argsort(keys, kind="stable")
-    first = np.flatnonzero(np.append(True, np.diff(keys[order]) > 0))
-    weights = np.add.reduceat(weight[order], first)
-    return Sample(order[first[:most]], weights[:most])
+    """The copies with the smallest keys, of so many different values; few values stay whole."""
+    values = Values.of(keys, weight)
+    if len(values) <= most:
+        return Sample(values.first, values.weight)
+    value, key, copy_weight = values.copies()
+    smallest = np.full(len(values), LAST_KEY)
+    np.minimum.at(smallest, value, key)
+    smallest[values.many] = 0  # too many copies to look at one by one: some of them are kept
+    limit = np.partition(smallest, most - 1)[most - 1]
+    kept = key <= limit
+    weights: Floats = np.bincount(value[kept], copy_weight[kept], len(values)).astype(np.float64)
+    share = (float(limit) + 1.0) / 2.0**64
+    for at in np.flatnonzero(values.many):
+        weights[at] = values.rng(at).binomial(int(values.weight[at]), share)
+    index = np.flatnonzero(weights)
+    return Sample(values.first[index], weights[index])
+
+
+LAST_KEY = np.uint64(2**64 - 1)
+MOST_COPIES = 4_000_000  # of all values together that are looked at one by one
+ALWAYS_COPIES = 16  # of one value, however many values there are
+
+
+@dataclass(frozen=True)
+class Values:
+    """The different values among some rows.
+
+    Parameters
+    ----------
+    keys : array of shape (values,)
+        The key of each value, in increasing order.
+    first : array of shape (values,)
+        A row that has the value.
+    weight : array of shape (values,)
+        The weight of all its copies together.
+    row : array of shape (rows,)
+        The rows, by value and then by weight.
+    of_row : array of shape (rows,)
+        The value of each of these rows.
+    row_weight : array of shape (rows,)
+        The weight of each of these rows.
+    """
+
+    keys: Keys
+    first: NDArray[np.intp]
+    weight: Floats
+    row: NDArray[np.intp]
+    of_row: NDArray[np.intp]
+    row_weight: Floats
+
+    @classmethod
+    def of(cls, keys: Keys, weight: Floats) -> Values:
+        """Rows with the same key have the same value."""
+        row = np.lexsort((weight, keys))
+        starts = np.append(True, np.diff(keys[row]) > 0)
+        first = np.flatnonzero(starts)
+        row_weight = weight[row]
+        total = np.add.reduceat(row_weight, first)
+        return cls(keys[row[first]], row[first], total, row, np.cumsum(starts) - 1, row_weight)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def counted(self) -> bool:
+        """Whether weights are numbers of copies."""
+        return are_counts(self.row_weight)
+
+    @property
+    def many(self) -> NDArray[np.bool_]:
+        """Which values have too many copies to look at each of them; a draw stands for that."""
+        most = max(ALWAYS_COPIES, MOST_COPIES // len(self))
+        return self.weight > most if self.counted else np.zeros(len(self), bool)
+
+    def copies(self) -> tuple[NDArray[np.intp], Keys, Floats]:
+        """The copies of all values but those with ``many``: value, key and weight of each."""
+        if self.counted:
+            number_of = np.where(self.many, 0.0, self.weight).astype(np.intp)
+            value = np.repeat(np.arange(len(self)), number_of)
+            weight = np.ones(len(value))
+            before = np.cumsum(number_of) - number_of
+        else:
+            value, weight = self.of_row, self.row_weight
+            before = np.searchsorted(value, np.arange(len(self)))
+        number = np.arange(len(value)) - before[value]
+        return value, copy_keys(self.keys[value], number), weight
+
+    def rng(self, value: np.integer) -> np.random.Generator:
+        """The draws that depend on a value alone."""
+        return np.random.default_rng(int(self.keys[value]))
+
+
+def copy_keys(keys: Keys, number: NDArray[np.integer], salt: int = 0) -> Keys:
+    """The key of each copy of a value; that of the first one, number 0, is the value's own."""
+    # Stirred twice: keys of one score with different labels differ by a constant.
+    steps = stirred(number.astype(np.uint64) + np.uint64(salt) * np.uint64(2**32))
+    return np.where(number == 0, keys, stirred(keys + steps))
+
+
+def stirred(keys: Keys) -> Keys:
+    """Keys whose bits all depend on all of theirs (the finalizer of splitmix64)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+    return keys ^ (keys >> np.uint64(31))
 
 
 def row_keys(values: Floats, labels: NDArray[np.integer]) -> Keys:

@@ -21,13 +21,8 @@ from calibrant.calibrators._base import (
     ProfileCalibrator,
 )
 from calibrant.calibrators._best_temperature import scaled_profile
-from calibrant.calibrators._choosing import (
-    folds_of,
-    left_out_nll,
-    part_of,
-    row_nll,
-    simplest_of_the_best,
-)
+from calibrant.calibrators._choosing import left_out_nll, part_of, row_nll, simplest_of_the_best
+from calibrant.calibrators._folds import Folds, folds_of
 from calibrant.calibrators._sampling import sample_of_logits, sampled
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.calibrators.binary import BetaCalibration, PlattScaling
@@ -162,37 +157,40 @@ class AutoCalibrator(LogitCalibrator):
 
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         few = sampled(data, sample_of_logits(data))
-        candidates = [*self._simple(data, few), *self._joint(data)]
+        folds = folds_of(few)
+        candidates = [*self._simple(data, few, folds), *self._joint(data, folds)]
         chosen, path = simplest_of_the_best(
             [candidate.name for candidate in candidates],
             [candidate.left_out for candidate in candidates],
-            few.weight,
+            folds.weight,
             PATIENCE * (1.0 + IMPATIENT_ROWS / effective_rows(few.weight)),
         )
         formula, info = candidates[chosen].fit()
         best = min(path, key=lambda tried: tried["left_out_loss"])["candidate"]
         return formula, _told(info, candidates[chosen].name, best, path)
 
-    def _simple(self, data: LabelledLogits, few: LabelledLogits) -> Iterator[_Candidate]:
-        """The methods that are fitted in no time, judged by folds of a sample."""
-        folds, rows = folds_of(few), _Rows(few)
+    def _simple(
+        self, data: LabelledLogits, few: LabelledLogits, folds: Folds
+    ) -> Iterator[_Candidate]:
+        """The methods that are fitted in no time, judged by the folds of a sample."""
+        rows = _Rows(folds.rows(few))
         for name, model in _simple_methods(few):
             if self.preserve_accuracy and not model.accuracy_preserving:
                 continue
             if isinstance(model, Uncalibrated):
-                left_out = row_nll(None, few)
+                left_out = row_nll(None, rows.data)
             else:
-                left_out = left_out_nll(partial(rows.formula, model), few, folds)
-            every = rows if few is data else _Rows(data)
+                left_out = left_out_nll(partial(rows.formula, model), rows.data, folds.parts)
+            every = rows if rows.data is data else _Rows(data)
             yield _Candidate(name, left_out, partial(every.fit, model))
 
-    def _joint(self, data: LabelledLogits) -> Iterator[_Candidate]:
+    def _joint(self, data: LabelledLogits, folds: Folds) -> Iterator[_Candidate]:
         """The joint methods, which know their own left-out losses."""
         if effective_rows(data.weight) < NETWORK_ROWS:
             return
         model = StructuredPTS(random_state=self.random_state, progress=self.progress)
         for name, left_out, fit in model._candidates(
-            data, with_class_map=not self.preserve_accuracy
+            data, folds, with_class_map=not self.preserve_accuracy
         ):
             yield _Candidate(name, left_out, fit)
 

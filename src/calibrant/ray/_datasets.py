@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
+
+import numpy as np
 
 from calibrant._types import InputKind, RandomState
 from calibrant.calibrators import Calibrator
@@ -106,7 +109,9 @@ def fit(
 
     def drawn(collector: Collector) -> Reservoir[Any]:
         def states(table: Any) -> Any:
-            return state_table(collector.collected([columns.batch(table)]))
+            batch = columns.batch(table)
+            part = str(crc32(np.ascontiguousarray(batch.scores).tobytes()))  # a block has no name
+            return state_table(collector.collected([batch], part))
 
         return merged_states(columns.mapped(dataset, states), Reservoir.merge)
 

@@ -46,7 +46,8 @@ def fit_stream(
 
     def drawn(collector: Collector) -> Reservoir[Any]:
         def collected(piece: Piece) -> Reservoir[Any]:
-            return collector.collected(stream.read(piece))
+            name = stream.sources[piece.source].path.name
+            return collector.collected(stream.read(piece), f"{name}:{piece.start}")
 
         return merged_states(_states(stream, collected), Reservoir.merge)
 

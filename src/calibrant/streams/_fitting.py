@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from reprlib import repr as shown
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,9 @@ def fit_stream(
 
     Every row is read and checked. Where there are more than ``max_rows``, a sample of so many is
     fitted on: the rows with the smallest hashes of their content and the seed, so that the result
-    depends neither on the order of the rows nor on how files or machines share them. Methods of the
+    depends neither on the order of the rows nor on how files or machines share them. Rows with the
+    same scores and label are drawn one by one, each with its own hash; how machines share those may
+    change which of them are kept. Methods of the
     temperature family keep a profile of each row, a few hundred bytes; all others the row itself.
 
     Parameters
@@ -251,13 +254,10 @@ class Collector:
     scale: float = 1.0
     draw: Draw | None = None
 
-    def empty(self) -> Reservoir[Any]:
-        """A reservoir without rows."""
-        return Reservoir(self.draw or self.plan.draw, self.plan.n_classes)
-
-    def collected(self, batches: Iterable[Batch]) -> Reservoir[Any]:
-        """The reservoir of some rows."""
-        reservoir = self.empty()
+    def collected(self, batches: Iterable[Batch], part: str = "") -> Reservoir[Any]:
+        """The reservoir of some rows; ``part`` names them where others collect other rows."""
+        draw = self.draw or self.plan.draw
+        reservoir: Reservoir[Any] = Reservoir(draw, self.plan.n_classes, crc32(part.encode()))
         for batch in batches:
             with batch.blamed():
                 self._add(reservoir, *self.checked(batch))

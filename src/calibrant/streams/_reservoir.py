@@ -1,8 +1,10 @@
 """Some of the rows of a stream, drawn so that neither order nor machines matter.
 
-Every row has a key: a hash of what is in it and of the seed. The reservoir keeps the rows with the
-smallest keys. So the reservoir of all rows is that of the reservoirs of any parts, and copies of a
-row, which have one key, are one row with their weight.
+Every row has a key: a hash of its content and of the seed. The reservoir keeps the rows with the
+smallest keys, so that the reservoir of all rows is that of the reservoirs of any parts. Copies of a
+row (the same scores, label and weight) have keys of their own: a value with many copies is thinned,
+and never kept or dropped as a whole. The order of the rows does not matter. Where reservoirs are
+merged, how copies are spread over them may change which of the copies are kept.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._types import Floats, Labels
-from calibrant.calibrators._sampling import Keys, row_keys
+from calibrant.calibrators._sampling import Keys, row_keys, stirred
 from calibrant.profile import TemperatureProfile
+from calibrant.streams._copies import CopyKeys
 
 _ROOM = 1.25  # times the rows that are kept: so many wait before they are sorted out
 _SPREAD = 6.0  # standard deviations of the number of keys below a ceiling
@@ -96,8 +99,8 @@ class Draw:
 def ceiling_for(max_rows: int, n_rows: int | None, seed: int) -> Draw:
     """A draw that looks only at keys that can be among the smallest of so many rows.
 
-    Where it turns out to have too few, since rows were copies or left out, it must be repeated
-    without a ceiling.
+    Where it turns out to have too few, since rows were left out, it must be repeated without a
+    ceiling.
     """
     share = 1.0 if not n_rows else max_rows / n_rows
     share += 0.0 if not n_rows else _SPREAD * np.sqrt(share / n_rows)
@@ -115,8 +118,9 @@ class _Waiting(Generic[R]):
 class Reservoir(Generic[R]):
     """The rows with the smallest keys so far, and how much there was of every class."""
 
-    def __init__(self, draw: Draw, n_classes: int) -> None:
+    def __init__(self, draw: Draw, n_classes: int, salt: int = 0) -> None:
         self.draw = draw
+        self._copies = CopyKeys(salt)
         self.class_weight = np.zeros(n_classes)
         self.n_rows = 0
         self._parts: list[_Waiting[R]] = []
@@ -133,7 +137,8 @@ class Reservoir(Generic[R]):
         """Which rows of a batch might be kept; it counts all of them. ``add`` must follow."""
         self.n_rows += len(labels)
         self.class_weight += np.bincount(labels, weight, len(self.class_weight))
-        self._keys = _seeded(row_keys(scores, labels), self.draw.seed)
+        values = _seeded(row_keys(scores, labels) + _weight_keys(weight), self.draw.seed)
+        self._keys = self._copies.of(values)
         return np.flatnonzero((self._keys <= self._limit_of(labels)) & (weight > 0.0))
 
     def add(self, chosen: NDArray[np.intp], labels: Labels, weight: Floats, rows: R | None) -> None:
@@ -170,7 +175,7 @@ class Reservoir(Generic[R]):
 
     @property
     def weight(self) -> Floats:
-        """Their weights: copies add up, and classes that were drawn weigh what they had."""
+        """Their weights; classes that were drawn by themselves weigh what they had."""
         part = self._only()
         if not self.draw.stratify:
             return part.weight
@@ -191,6 +196,10 @@ class Reservoir(Generic[R]):
 
     # --- inside ---
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A reservoir that travels has seen its rows, and need not count copies any more."""
+        return {**vars(self), "_copies": CopyKeys()}
+
     def _only(self) -> _Waiting[R]:
         if not self._parts:
             raise ValueError("there are no rows to fit on")
@@ -202,7 +211,7 @@ class Reservoir(Generic[R]):
         return self._limits[labels] if self.draw.stratify else self._limits
 
     def _sort_out(self) -> None:
-        """Sort all rows by their keys, add up copies, and keep the first ones."""
+        """Sort all rows by their keys, add up rows with the same one, and keep the first ones."""
         if not self._parts:
             return
         keys, labels, weight = (
@@ -246,9 +255,10 @@ def _first_of_each(labels: Labels | None, most: int, rows: int) -> NDArray[np.in
 
 
 def _seeded(keys: Keys, seed: int) -> Keys:
-    """The keys stirred with a seed (the finalizer of splitmix64): any part of them is even."""
-    start = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    mixed = keys ^ start
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))
+    """The keys stirred with a seed: any range of them holds its share."""
+    return stirred(keys ^ np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+
+
+def _weight_keys(weight: Floats) -> Keys:
+    """A number per weight, 0 for 1: rows of different weights are no copies."""
+    return np.where(weight == 1.0, np.uint64(0), stirred(weight.view(np.uint64)))

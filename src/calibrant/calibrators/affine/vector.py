@@ -14,9 +14,10 @@ from calibrant._types import Floats, InputKind, Progress
 from calibrant._weights import effective_rows, shares
 from calibrant.calibrators._base import Fitted, LabelledLogits
 from calibrant.calibrators._best_temperature import Start, scaled_profile, start_of_profile
-from calibrant.calibrators._choosing import folds_of, part_of, row_nll, simplest_of_the_best
+from calibrant.calibrators._choosing import part_of, row_nll, simplest_of_the_best
+from calibrant.calibrators._folds import folds_of
 from calibrant.calibrators._parameters import check_counts, check_strength
-from calibrant.calibrators._sampling import sample_of_logits, sampled
+from calibrant.calibrators._sampling import sample_of_logits, sampled, sampled_profile
 from calibrant.calibrators.affine._base import AffineCalibrator
 from calibrant.calibrators.affine._fit import (
     AffineMethod,
@@ -108,7 +109,7 @@ class VectorScaling(AffineCalibrator):
         ease, details = EASES[0], {}
         if "auto" in (self.slope_penalty, self.intercept_penalty):
             sample = sample_of_logits(data)
-            seen = profile if sample is None else profile.take(sample.index)
+            seen = sampled_profile(profile, sample)
             ease, tried = self._choose(sampled(data, sample), seen)
             details = {"tried": tried}
         formula, info, _ = self._fit_eased(data, start_of_profile(profile), ease, self.progress)
@@ -119,11 +120,15 @@ class VectorScaling(AffineCalibrator):
     ) -> tuple[float, list[dict[str, Any]]]:
         """By what the automatic penalties are multiplied, and what was tried."""
         folds = folds_of(data)
-        if not folds:
+        if not folds.parts:
             return EASES[0], []
-        order, share = np.concatenate(folds), shares(data.weight)
+        if folds.index is not None:
+            data, profile = folds.rows(data), profile.take(folds.index)._weighted(folds.weight)
+        order, share = np.concatenate(folds.parts), shares(data.weight)
         left_out: list[Floats] = []
-        for parts in zip(*(self._left_out(data, profile, fold) for fold in folds), strict=True):
+        for parts in zip(
+            *(self._left_out(data, profile, fold) for fold in folds.parts), strict=True
+        ):
             left_out.append(np.empty(len(order)))
             left_out[-1][order] = np.concatenate(parts)
             if len(left_out) > 1 and share @ left_out[-1] > share @ left_out[-2]:

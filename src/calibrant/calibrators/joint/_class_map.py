@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,8 @@ from calibrant._fit_info import FitInfo
 from calibrant._types import Floats
 from calibrant._weights import effective_rows
 from calibrant.calibrators._base import LabelledLogits
-from calibrant.calibrators._choosing import (
-    FEWEST_PER_FOLD,
-    left_out_nll,
-    part_of,
-    row_nll,
-    simplest_of_the_best,
-)
+from calibrant.calibrators._choosing import left_out_nll, part_of, row_nll, simplest_of_the_best
+from calibrant.calibrators._folds import FEWEST_PER_FOLD, Folds
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.formulas import Formula
 
@@ -35,22 +30,21 @@ class ClassMap:
 
     formula: Formula | None
     info: FitInfo | None
-    left_out: Floats  # the NLL of each row that was chosen on under fits on the other folds
+    left_out: Floats  # the NLL of each row of the folds under fits on the other folds
     details: dict[str, Any]
 
 
-def fit_class_map(
-    data: LabelledLogits, few: LabelledLogits, wanted: str, folds: Sequence[NDArray[np.intp]]
-) -> ClassMap:
+def fit_class_map(data: LabelledLogits, few: LabelledLogits, wanted: str, folds: Folds) -> ClassMap:
     """The class map of scores whose softmax is calibrated by rows already.
 
     It is chosen by the ``folds`` of ``few``, all rows or a sample of them.
     """
+    few = folds.rows(few)
     left_out = [row_nll(None, few)]
     if wanted != "auto":
         return _fitted(data, None if wanted == "none" else wanted, left_out[0], {})
     names = ["none", *_worth_trying(few)]
-    left_out += [left_out_nll(_fit_of(name, few), few, folds) for name in names[1:]]
+    left_out += [left_out_nll(_fit_of(name, few), few, folds.parts) for name in names[1:]]
     chosen, path = simplest_of_the_best(names, left_out, few.weight, PATIENCE)
     choice = names[chosen] if chosen else None
     return _fitted(data, choice, left_out[chosen], {"path": path})

@@ -8,7 +8,7 @@ from typing import Literal
 
 from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted, LabelledLogits
-from calibrant.calibrators._choosing import folds_of
+from calibrant.calibrators._folds import Folds, folds_of
 from calibrant.calibrators._parameters import check_choice
 from calibrant.calibrators._sampling import sampled
 from calibrant.calibrators.joint._class_map import CLASS_MAPS, ClassMap, fit_class_map
@@ -111,27 +111,29 @@ class StructuredPTS(JointCalibrator):
 
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         stages = self._ordered(data)
-        return _with_class_map(stages, self._class_map(stages, data), data)
+        folds = folds_of(sampled(data, stages.sample))
+        return _with_class_map(stages, self._class_map(stages, data, folds), data)
 
-    def _candidates(self, data: LabelledLogits, with_class_map: bool) -> Iterator[Candidate]:
-        """``MonotonePTS`` and, on request, this method, with the left-out NLL of the sample's rows.
+    def _candidates(
+        self, data: LabelledLogits, folds: Folds, with_class_map: bool
+    ) -> Iterator[Candidate]:
+        """``MonotonePTS`` and, on request, this method, with the NLL of each held-out row.
 
-        What the first parts were fitted on is no secret to the class map: the map's left-out
-        losses are raised by what leaving a row out adds to theirs.
+        The rows are those of ``folds``, which are the folds of the sample of the data. The first
+        parts have seen the rows that the class map holds out: its held-out losses are raised by
+        what leaving a row out adds to theirs.
         """
         stages = self._ordered(data)
-        yield "mpts", stages.left_out, lambda: (stages.formula, stages.info)
+        yield "mpts", folds.of(stages.left_out), lambda: (stages.formula, stages.info)
         if with_class_map:
-            found = self._class_map(stages, data)
+            found = self._class_map(stages, data, folds)
             if found.formula is not None:
                 fitted = _with_class_map(stages, found, data)
-                yield "spts", found.left_out + stages.optimism, lambda: fitted
+                yield "spts", found.left_out + folds.of(stages.optimism), lambda: fitted
 
-    def _class_map(self, stages: OrderedStages, data: LabelledLogits) -> ClassMap:
+    def _class_map(self, stages: OrderedStages, data: LabelledLogits, folds: Folds) -> ClassMap:
         scores = LabelledLogits(stages.scores(data.logits), data.labels, data.weight)
-        few = sampled(scores, stages.sample)
-        folds = folds_of(sampled(data, stages.sample))
-        return fit_class_map(scores, few, self.class_map, folds)
+        return fit_class_map(scores, sampled(scores, stages.sample), self.class_map, folds)
 
 
 def _with_class_map(stages: OrderedStages, found: ClassMap, data: LabelledLogits) -> Fitted:
