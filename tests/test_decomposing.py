@@ -8,8 +8,8 @@ import torch
 
 import calibrant
 from calibrant import TS, decompose, metrics
-from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._folds import folds_of
+from calibrant.calibrators._labelled_logits import LabelledLogits
 
 
 def example(rows=800, classes=5, temperature=1.0, seed=0):

@@ -535,7 +535,7 @@ def test_parameters_set_after_the_fit_must_not_promise_more(tmp_path):
     ("name", "change", "message"),
     [
         ("ts", lambda d: d.update(formula=MARGIN), "needs a formula, got a Margin"),
-        ("ets", lambda d: d.update(formula=TS_DOCUMENT["formula"]), "object has no attribute"),
+        ("ets", lambda d: d.update(formula=TS_DOCUMENT["formula"]), "which has no such attribute"),
         ("matrix", lambda d: d["fit_info"].update(details={}), "KeyError.*start_temperature"),
         (
             "matrix",

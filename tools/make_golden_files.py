@@ -29,6 +29,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "diag-authors": ("diag", {"quadrature": "authors", "hidden": (3,), "nodes": 10}),
     "ts-probs": ("ts", {"input": "probs"}),
     "irova-raw": ("irova", {"normalize": False}),
+    "platt-zeros": ("platt", {"input": "probs"}),
+    "vector-unseen": ("vector", {}),
 }
 
 
@@ -66,9 +68,12 @@ def fitted(name: str) -> Calibrator:
     method, parameters = VARIANTS.get(name, (name, {}))
     calibrator = calibrant.calibrator(method, **parameters)
     classes = 2 if calibrator.two_classes_only else CLASSES
+    given, labels = scores(calibrator.input, classes), example(classes)[1]
+    if name == "vector-unseen":
+        given, labels = given[labels != 1], labels[labels != 1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", calibrant.CalibrationWarning)
-        return calibrator.fit(scores(calibrator.input, classes), example(classes)[1])
+        return calibrator.fit(given, labels)
 
 
 def others(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, reduce
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from weakref import ref
 
 import numpy as np
@@ -123,6 +123,12 @@ class ArrayOps:
     def first_largest(self, x: Array) -> Array:
         columns = self.xp.arange(x.shape[-1], **place_of(x))
         return columns == self.arg_max(x)
+
+    def columns(self, x: Array, index: Any) -> Array:
+        return self.xp.take(x, self.xp.asarray(index.copy(), **place_of(x)), axis=-1)
+
+    def for_classes(self, count: int) -> Self:
+        return self
 
     def concat(self, parts: Sequence[Array]) -> Array:
         return self.xp.concat(list(parts), axis=-1)

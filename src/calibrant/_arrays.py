@@ -25,6 +25,7 @@ FEW_CLASSES = 32  # up to here columns are worked through one by one
 FEW_ROWS = 16  # .. but for so few rows the calls cost more than they save
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-50, 1e50  # fourth powers and their sums stay ordinary
 _KINDS = get_args(InputKind)
+ROUNDING = 1e-4  # how far above 1 a probability may be: sums of float32 end there
 SUM_TOLERANCE = 1e-3  # how far a row of probabilities may be from 1: float16 loses that much
 
 
@@ -49,6 +50,8 @@ def as_scores(
         array = array if name == "logits" else as_working_float(array)
         xp = array_namespace(array)
         other = xp.zeros_like(array) if name == "logits" else 1.0 - array
+        if name == "probs":  # 1.00001 is a rounded 1
+            other = xp.where((other < 0.0) & (other >= -ROUNDING), xp.zeros_like(other), other)
         array = xp.stack([other, array], axis=1)
     if array.ndim != 2:
         raise ValueError(_wrong_rank(tuple(array.shape), name))
@@ -282,8 +285,9 @@ def check_label_logits(
     who = f"row {first_row + row} has label {labels[row]}"
     if kind == "probs":
         raise ValueError(
-            f"the true class must have a probability above 0 to fit on: {who}, whose probability "
-            "is 0. Give logits, or mix in the uniform distribution: 0.999 * probs + 0.001 / classes"
+            f"a profile needs a probability above 0 for the true class: {who}, whose probability "
+            "is 0. Fit on the probabilities themselves, which serves exact zeros, or mix in the "
+            "uniform distribution: 0.99 * probs + 0.01 / classes"
         )
     raise ValueError(f"a label must not lie on a masked class: {who}, whose logit is -inf")
 
@@ -300,8 +304,7 @@ def check_probabilities(
 
 def _check_probability_tile(tile: Array, first_row: int, name: str, rows: str) -> None:
     xp = array_namespace(tile)
-    slack = 1e-6
-    inside = (tile >= -slack) & (tile <= 1.0 + slack)  # False for NaN
+    inside = (tile >= -1e-6) & (tile <= 1.0 + ROUNDING)  # False for NaN
     if not bool(xp.all(inside)):
         row, column = np.argwhere(~to_numpy(inside))[0]
         value = float(tile[int(row), int(column)])

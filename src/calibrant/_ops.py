@@ -376,6 +376,36 @@ class Ops(Protocol):
             True there, False elsewhere.
         """
 
+    def columns(self, x: Array, index: Any) -> Array:
+        """Pick the same columns of every row.
+
+        Parameters
+        ----------
+        x : array of shape (.., n)
+            Any values.
+        index : array of int of shape (k,)
+            Which ones: a field of a formula.
+
+        Returns
+        -------
+        array of shape (.., k)
+            The columns, in the order of ``index``.
+        """
+
+    def for_classes(self, count: int) -> Ops:
+        """Give the same operations for rows of another length.
+
+        Parameters
+        ----------
+        count : int
+            The number of columns.
+
+        Returns
+        -------
+        Ops
+            The operations.
+        """
+
     def concat(self, parts: Sequence[Array]) -> Array:
         """Lay columns side by side.
 

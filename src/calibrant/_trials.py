@@ -21,8 +21,8 @@ from calibrant._errors import noted, warn
 from calibrant._memory import lacks_memory
 from calibrant._types import Array, InputKind, Report
 from calibrant.calibrators import REGISTRY, Calibrator, acronym, calibrator
-from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._folds import folds_of
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.metrics._labelled import Labelled, accepted, labelled
 
 DEFAULT_FOLDS = 5

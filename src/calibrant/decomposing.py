@@ -27,9 +27,9 @@ from calibrant._tables import Shown, Table, counted
 from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant._weights import shares
 from calibrant.calibrators import Calibrator, calibrator
-from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._choosing import error_of_difference, part_of
 from calibrant.calibrators._folds import Folds, folds_of
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.metrics._class_resampling import draw_rows
 from calibrant.metrics._intervals import check_resamples, p_value_of
 from calibrant.metrics._labelled import accepted, labelled

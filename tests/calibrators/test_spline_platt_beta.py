@@ -14,7 +14,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
 from calibrant._errors import CalibrationWarning
-from calibrant.calibrators import BetaCalibration, PlattScaling, SplineCalibration
+from calibrant.calibrators import BetaCalibration, PlattScaling, SplineCalibration, calibrator
+from calibrant.formulas import ConstantTemperature
 from row_functions import softmax
 
 METHODS = [SplineCalibration, PlattScaling, BetaCalibration]
@@ -185,12 +186,14 @@ def test_the_scale_of_the_scores_does_not_break_the_fit(method, scale):
     assert scaled.fit_info_.after < plain.fit_info_.after + 0.05
 
 
-def test_beta_of_one_class_is_the_identity():
+def test_one_class_leaves_a_temperature():
     logits, _ = _some_logits(20)
-    with pytest.warns(CalibrationWarning, match="labels of both classes") as caught:
+    with pytest.warns(CalibrationWarning, match="all rows have class 1, which leaves") as caught:
         beta = BetaCalibration().fit(logits, np.ones(20, int))
     assert len(caught) == 1
-    assert np.allclose(beta.predict_proba(logits), softmax(logits))
+    assert isinstance(beta.formula_, ConstantTemperature)
+    with pytest.raises(AttributeError, match="a fit on rows of one class gives temperature"):
+        _ = beta.coefficients_
 
 
 def test_platt_of_constant_scores_is_the_smoothed_rate():
@@ -227,12 +230,13 @@ def test_platt_of_more_classes_is_a_sigmoid_of_each():
     np.testing.assert_allclose(platt.predict_proba(logits), expected, atol=1e-12)
 
 
-def test_platt_of_a_class_that_no_label_names_is_small():
+def test_platt_of_a_class_that_no_label_names_is_that_of_a_temperature():
     logits, labels = _some_logits(300, 3)
     logits = np.column_stack([logits, logits.min(axis=1)])
-    probs = PlattScaling().fit(logits, labels).predict_proba(logits)
-    assert probs[:, 3].min() > 0.0
-    assert probs[:, 3].max() < 0.01
+    with pytest.warns(CalibrationWarning, match="no row has class 3"):
+        probs = PlattScaling().fit(logits, labels).predict_proba(logits)
+    scaled = calibrator("ts", prior_rows="auto").fit(logits, labels).predict_proba(logits)
+    np.testing.assert_allclose(probs[:, 3], scaled[:, 3], rtol=1e-5)
 
 
 # --- all three ---

@@ -6,13 +6,8 @@ from inspect import isabstract
 from typing import Any
 
 from calibrant._fit_info import FitInfo
-from calibrant.calibrators._base import (
-    Calibrator,
-    Fitted,
-    LabelledLogits,
-    LogitCalibrator,
-    ProfileCalibrator,
-)
+from calibrant.calibrators._base import Calibrator, Fitted, LogitCalibrator, ProfileCalibrator
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators.affine import (
     DirichletCalibration,
     MatrixScaling,

@@ -6,8 +6,8 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, cast, final
+from dataclasses import replace
+from typing import Any, ClassVar, Self, TypeVar, cast, final
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
@@ -47,21 +47,27 @@ from calibrant._mistakes import (
 from calibrant._ops import Ops
 from calibrant._rows import keep_arg_max_of_scores, log_odds, ordered_log_odds
 from calibrant._threads import available_cores, mapping, one_blas_thread
-from calibrant._types import Array, Floats, InputKind, Labels
+from calibrant._types import Array, InputKind
 from calibrant.calibrators._best_temperature import scaled
 from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_off
 from calibrant.calibrators._estimator import Estimator, check_is_fitted, offered_if
+from calibrant.calibrators._exact_zeros import SHARES, has_zeros, mixed, smoothed, uniform_share
+from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._unseen import fit_seen, warn_of_unseen
 from calibrant.formulas import (
     Confidence,
     Formula,
     LogitMap,
+    SeenClasses,
     TemperatureFormula,
     confidence_of,
+    unsmoothed,
 )
 from calibrant.profile import TemperatureProfile
 
 USUAL_WIDTH = 16  # numbers per logit that a tile has room for; for more of them it is smaller
 Fitted = tuple[Formula, FitInfo]  # what a method's fit gives
+F = TypeVar("F", bound=Formula)
 TileFunction = Callable[[Array, Ops], Array]
 TileFunctions = Callable[[Array, Ops], tuple[Array, ...]]
 
@@ -152,6 +158,28 @@ class Calibrator(Estimator, ABC):
         return 0
 
     # --- fitting ---
+
+    @final
+    def _mixed(self, scores: Any, labels: Any, sample_weight: Any) -> tuple[Any, float]:
+        """The scores and 0; of probabilities with exact zeros a mixture and its uniform share."""
+        if self.input != "probs":
+            return scores, 0.0
+        probs = as_scores(scores, "probs")
+        rows, classes = probs.shape
+        check_probabilities(probs)
+        target, weight = as_labels(labels, rows, classes), as_weights(sample_weight, rows)
+        probs = array_namespace(probs).clip(as_working_float(probs), 0.0, 1.0)
+        if not has_zeros(probs):
+            return scores, 0.0
+        require_memory(
+            8 * rows * classes,
+            "the mixture of probabilities of 0 with the uniform distribution",
+            "give logits, or probabilities above 0",
+        )
+        if not self._adjusts:  # nothing is fitted: the rows are only looked at
+            return mixed(probs, SHARES[0]), 0.0
+        share = uniform_share(to_numpy(probs).astype(np.float64), target, weight)
+        return mixed(probs, share) if share else scores, share
 
     @final
     def _keep(self, formula: Formula, info: FitInfo, n_classes: int | None) -> Self:
@@ -256,7 +284,7 @@ class Calibrator(Estimator, ABC):
         label, probability, *temperature = self._map_rows(
             formula, logits, confidence, "confidence", per_row=True
         )
-        has_temperature = isinstance(formula, TemperatureFormula)
+        has_temperature = isinstance(unsmoothed(formula), TemperatureFormula)
         return Confidence(label, probability, temperature[0] if has_temperature else None)
 
     @final
@@ -324,12 +352,28 @@ class Calibrator(Estimator, ABC):
     @final
     def _formula_type(self) -> type[Formula]:
         """That of the fitted formula, or what a fit will give."""
-        return type(self.formula_) if "formula_" in vars(self) else self._gives
+        return type(unsmoothed(self.formula_)) if "formula_" in vars(self) else self._gives
 
     @final
     def _formula(self) -> Formula:
         check_is_fitted(self)
         return self.formula_
+
+    @final
+    def _own_formula(self, *kinds: type[F]) -> F:
+        """The formula of the method itself, from which its fitted attributes are read.
+
+        Around it may stand what serves exact probabilities of 0 and 1, and classes without rows.
+        """
+        formula = unsmoothed(self._formula())
+        if isinstance(formula, SeenClasses):
+            formula = formula.formula
+        if not isinstance(formula, kinds):
+            raise AttributeError(
+                f"the formula of this {type(self).__name__} is a {type(formula).__name__}, which "
+                "has no such attribute (a fit on rows of one class gives temperature scaling)"
+            )
+        return formula
 
     @final
     def _check_classes(self, formula: Formula, classes: int) -> None:
@@ -485,30 +529,6 @@ def as_logits(tile: Array, kind: InputKind, first_row: int = 0) -> Array:
     return tile
 
 
-@dataclass(frozen=True)
-class LabelledLogits:
-    """Checked rows to fit on: what a ``LogitCalibrator`` gets.
-
-    Parameters
-    ----------
-    logits : array of shape (rows, classes)
-        Logits in float64: finite, or -inf for masked classes.
-    labels : array of shape (rows,)
-        Class indices, of classes that are not masked.
-    weight : array of shape (rows,)
-        Weights above 0.
-    """
-
-    logits: Floats
-    labels: Labels
-    weight: Floats
-
-    @property
-    def n_classes(self) -> int:
-        """The number of classes."""
-        return int(self.logits.shape[1])
-
-
 class LogitCalibrator(Calibrator, ABC):
     """A calibrator that is fitted on the logits themselves.
 
@@ -566,14 +586,24 @@ class LogitCalibrator(Calibrator, ABC):
         if labels is None:
             raise TypeError("fit needs labels")
         self._check_parameters()
-        data = self._entered(*without_ignored(logits, labels, sample_weight, ignore_index))
+        rows = without_ignored(logits, labels, sample_weight, ignore_index)
+        scores, share = self._mixed(*rows)
+        data = self._entered(scores, *rows[1:])
         warn_if_unrelated(association(data.logits, data.labels, None, "logits"))
-        formula, info = self._fit_logits(data)
-        if self._will_keep_arg_max():  # else it had its choice
-            some = some_rows(len(data.labels))
+        formula, info = self._fit_seen(data)
+        some = some_rows(len(data.labels))
+        if self._will_keep_arg_max():
             warn_if_shares_are_off(formula, data.logits[some], data.labels[some], data.weight[some])
+        else:
+            warn_of_unseen(data.labels, data.weight, data.logits[some], some)
         info = replace(info, seconds=time.perf_counter() - started)
-        return self._keep(formula, info, data.n_classes)
+        return self._keep(*smoothed(formula, info, share, data.n_classes), data.n_classes)
+
+    def _fit_seen(self, data: LabelledLogits) -> Fitted:
+        """Fit on the classes that have rows; a method that treats all alike needs no such care."""
+        if self._will_keep_arg_max():
+            return self._fit_logits(data)
+        return fit_seen(self._fit_logits, data)
 
     @final
     def _entered(self, logits: Any, labels: Any, sample_weight: Any) -> LabelledLogits:
@@ -590,7 +620,7 @@ class LogitCalibrator(Calibrator, ABC):
             warn_if_probabilities(scores)
             refuse_label_column(scores, target)
         values = np.ascontiguousarray(as_logits(to_numpy(scores), self.input), np.float64)
-        check_label_logits(values[np.arange(rows), target], target, kind=self.input)
+        check_label_logits(values[np.arange(rows), target], target)
         if self.two_classes_only and classes != 2:
             raise ValueError(f"{type(self).__name__} is for two classes, got {classes}")
         used = weight > 0.0  # rows of weight 0 are as good as absent
@@ -682,12 +712,14 @@ class ProfileCalibrator(Calibrator, ABC):
         if isinstance(logits, TemperatureProfile):
             if not (labels is None and sample_weight is None and ignore_index is None):
                 raise TypeError("a profile holds labels and weights: fit(profile) takes no others")
-            profile, scores = logits, None
+            profile, scores, share = logits, None, 0.0
             self._check_kind(profile)
         else:
             if labels is None:
                 raise TypeError("fit needs labels, unless it is given a TemperatureProfile")
-            scores = without_ignored(logits, labels, sample_weight, ignore_index)
+            rows = without_ignored(logits, labels, sample_weight, ignore_index)
+            values, share = self._mixed(*rows)
+            scores = (values, *rows[1:])
             profile = self._profile(*scores)
         warn_if_unrelated(profile._association)
         if len(profile) and not profile.weight.all():  # rows of weight 0 are as good as absent
@@ -696,6 +728,8 @@ class ProfileCalibrator(Calibrator, ABC):
         if scores is not None and self._adjusts:
             self._check_shares(formula, *scores)
         info = replace(info, seconds=time.perf_counter() - started)
+        if profile.n_classes is not None:
+            formula, info = smoothed(formula, info, share, profile.n_classes)
         return self._keep(formula, info, profile.n_classes)
 
     @final

@@ -12,7 +12,7 @@ from calibrant._array_ops import NUMPY
 from calibrant._arrays import row_tiles
 from calibrant._types import Floats
 from calibrant._weights import copies, shares
-from calibrant.calibrators._base import LabelledLogits
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.formulas import Formula
 
 MOST_FOREGONE = 0.1  # nats per row: patience with the scores as they are ends there

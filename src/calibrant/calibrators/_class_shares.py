@@ -30,8 +30,11 @@ def warn_if_shares_are_off(
     with np.errstate(over="ignore"):
         probs = np.asarray(formula.probabilities(logits, NUMPY), np.float64)
     share = shares(weight)
-    mean = share @ probs
     counted = np.bincount(labels, share, minlength=probs.shape[1])
+    seen = counted > 0.0  # classes without rows are warned of elsewhere
+    probs = np.where(seen, probs, 0.0)
+    probs /= np.maximum(probs.sum(axis=1, keepdims=True), 1e-300)
+    mean = share @ probs
     spread = np.sqrt(share**2 @ (probs * (1.0 - probs)))  # of `counted`, were `probs` right
     difference = mean - counted
     by_chance = np.sqrt(2.0 / np.pi) * spread.sum()

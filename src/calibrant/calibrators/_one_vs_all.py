@@ -16,7 +16,7 @@ from calibrant._rows import class_log_odds, softmax
 from calibrant._threads import available_cores, mapping
 from calibrant._types import Floats, Labels, Report
 from calibrant._weights import as_counts
-from calibrant.calibrators._base import LabelledLogits
+from calibrant.calibrators._labelled_logits import LabelledLogits
 
 Outcome = TypeVar("Outcome")
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calibrant._arrays import row_tiles
 from calibrant._types import Floats
 from calibrant._weights import are_counts
-from calibrant.calibrators._base import LabelledLogits
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.profile import TemperatureProfile
 
 SAMPLE_ROWS = 20_000
@@ -37,6 +37,11 @@ def sampled(data: LabelledLogits, sample: Sample | None) -> LabelledLogits:
     if sample is None:
         return data
     return LabelledLogits(data.logits[sample.index], data.labels[sample.index], sample.weight)
+
+
+def sampled_values(values: Floats, sample: Sample | None) -> Floats:
+    """What the rows of a sample have of something that is given per row."""
+    return values if sample is None else values[sample.index]
 
 
 def sampled_profile(profile: TemperatureProfile, sample: Sample | None) -> TemperatureProfile:

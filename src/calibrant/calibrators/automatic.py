@@ -13,17 +13,13 @@ from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
 from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant._weights import effective_rows
-from calibrant.calibrators._base import (
-    Calibrator,
-    Fitted,
-    LabelledLogits,
-    LogitCalibrator,
-    ProfileCalibrator,
-)
+from calibrant.calibrators._base import Calibrator, Fitted, LogitCalibrator, ProfileCalibrator
 from calibrant.calibrators._best_temperature import scaled_profile
 from calibrant.calibrators._choosing import left_out_nll, part_of, row_nll, simplest_of_the_best
 from calibrant.calibrators._folds import Folds, folds_of
-from calibrant.calibrators._sampling import sample_of_logits, sampled
+from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._sampling import sample_of_logits, sampled, sampled_values
+from calibrant.calibrators._unseen import SeenPart
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.calibrators.binary import BetaCalibration, PlattScaling
 from calibrant.calibrators.joint.structured import StructuredPTS
@@ -66,7 +62,7 @@ class _Rows:
         if isinstance(model, ProfileCalibrator):
             return model._fit_profile(self.profile if some is None else self.profile.take(some))
         assert isinstance(model, LogitCalibrator)
-        return model._fit_logits(self.data if some is None else part_of(self.data, some))
+        return model._fit_seen(self.data if some is None else part_of(self.data, some))
 
     def formula(self, model: Calibrator, some: NDArray[np.intp]) -> Formula:
         """The formula alone."""
@@ -155,6 +151,9 @@ class AutoCalibrator(LogitCalibrator):
                 f"preserve_accuracy must be True or False, got {self.preserve_accuracy!r}"
             )
 
+    def _fit_seen(self, data: LabelledLogits) -> Fitted:
+        return self._fit_logits(data)  # every candidate takes care of classes without rows
+
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         few = sampled(data, sample_of_logits(data))
         folds = folds_of(few)
@@ -189,10 +188,15 @@ class AutoCalibrator(LogitCalibrator):
         if effective_rows(data.weight) < NETWORK_ROWS:
             return
         model = StructuredPTS(random_state=self.random_state, progress=self.progress)
-        for name, left_out, fit in model._candidates(
-            data, folds, with_class_map=not self.preserve_accuracy
-        ):
-            yield _Candidate(name, left_out, fit)
+        part = None if self.preserve_accuracy else SeenPart.of(data)
+        with_class_map = not self.preserve_accuracy and part is None
+        for candidate in model._candidates(data, folds, with_class_map):
+            yield _Candidate(*candidate)
+        if part is not None and len(part.seen) > 1:
+            beside = folds.of(sampled_values(part.loss_beside, sample_of_logits(data)))
+            for name, left_out, fit in model._candidates(part.data, folds, True):
+                if name == "spts":
+                    yield _Candidate(name, left_out + beside, partial(_of_seen, part, fit))
 
 
 def _simple_methods(data: LabelledLogits) -> Iterator[tuple[str, Calibrator]]:
@@ -216,6 +220,11 @@ def _simple_methods(data: LabelledLogits) -> Iterator[tuple[str, Calibrator]]:
         yield "ets", EnsembleTemperatureScaling()
     if rows >= NETWORK_ROWS and small and data.n_classes > 2:
         yield "sms", StructuredMatrixScaling()
+
+
+def _of_seen(part: SeenPart, fit: Callable[[], Fitted]) -> Fitted:
+    """A fit on the classes that were seen, as a formula of all classes."""
+    return part.fitted(*fit())
 
 
 def _told(info: FitInfo, name: str, best: str, path: list[dict[str, object]]) -> FitInfo:

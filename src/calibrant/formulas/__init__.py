@@ -28,6 +28,8 @@ from calibrant.formulas.confidence import Confidence, confidence_of
 from calibrant.formulas.increasing import IncreasingTable, QuadratureMap
 from calibrant.formulas.odds import OddsMap
 from calibrant.formulas.reading import LogEntropy, LogGaps, Margin, Reading, TopLogits
+from calibrant.formulas.seen_classes import SeenClasses
+from calibrant.formulas.smoothed import Smoothed, unsmoothed
 from calibrant.formulas.temperature import (
     AbsoluteLink,
     ConstantTemperature,
@@ -71,6 +73,8 @@ __all__ = [
     "PlainLogits",
     "QuadratureMap",
     "Reading",
+    "SeenClasses",
+    "Smoothed",
     "SmoothedLogProbabilities",
     "Steps",
     "TemperatureFormula",
@@ -79,4 +83,5 @@ __all__ = [
     "TwoClassMap",
     "VennAbersMap",
     "confidence_of",
+    "unsmoothed",
 ]

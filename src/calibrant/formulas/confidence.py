@@ -8,6 +8,7 @@ from calibrant._ops import Ops
 from calibrant._rows import scaled_gaps
 from calibrant._types import Array
 from calibrant.formulas._base import Formula, TemperatureFormula
+from calibrant.formulas.smoothed import Smoothed
 
 
 class Confidence(NamedTuple):
@@ -66,6 +67,8 @@ def confidence_of(formula: Formula, logits: Array, ops: Ops, keeps_arg_max: bool
     >>> label, probability.round(3), temperature
     (array([1]), array([0.731]), array([2.]))
     """
+    if isinstance(formula, Smoothed):
+        return confidence_of(formula.formula, formula.read(logits, ops), ops, keeps_arg_max)
     if not isinstance(formula, TemperatureFormula):
         probs = formula.probabilities(logits, ops)
         label = ops.arg_max(logits if keeps_arg_max else probs)

@@ -173,6 +173,8 @@ def check_row_rule(row_sums: str) -> None:
 def valid_probabilities(array: Array, row_sums: RowRule, first_row: int = 0) -> Array:
     """Probabilities, checked, and normalized where that was asked for."""
     check_probabilities(array, rows=row_sums, first_row=first_row)
+    if array.shape[0] and bool((array > 1.0).any()):  # by rounding
+        array = array_namespace(array).clip(array, 0.0, 1.0)
     return normalize_rows(array) if row_sums == "normalize" else array
 
 

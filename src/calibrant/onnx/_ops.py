@@ -91,6 +91,12 @@ class GraphOps:
     def first_largest(self, x: Tensor) -> Tensor:
         return x.arg_max().same_as(x.graph.constant(np.arange(self.n_classes), np.int64))
 
+    def columns(self, x: Tensor, index: Any) -> Tensor:
+        return x.apply("Gather", x.graph.constant(index, np.int64), axis=-1)
+
+    def for_classes(self, count: int) -> GraphOps:
+        return GraphOps(count)
+
     def concat(self, parts: Sequence[Tensor]) -> Tensor:
         return parts[0].concat(*parts[1:])
 

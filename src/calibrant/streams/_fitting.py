@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from reprlib import repr as shown
-from typing import Any
+from typing import Any, TypeGuard
 from zlib import crc32
 
 import numpy as np
@@ -64,7 +64,8 @@ def fit_stream(
     depends neither on the order of the rows nor on how files or machines share them. Rows with the
     same scores and label are drawn one by one, each with its own hash; how machines share those may
     change which of them are kept. Methods of the
-    temperature family keep a profile of each row, a few hundred bytes; all others the row itself.
+    temperature family keep a profile of each row of logits, a few hundred bytes; all others the row
+    itself.
 
     Parameters
     ----------
@@ -179,6 +180,11 @@ def score_kind(kind: str) -> InputKind:
     raise ValueError("a calibrator is fitted on logits or probs, got confidences alone")
 
 
+def keeps_profiles(model: Calibrator, kind: InputKind) -> TypeGuard[ProfileCalibrator]:
+    """Whether profiles of rows are kept; of probabilities, which may be 0, it is the rows."""
+    return isinstance(model, ProfileCalibrator) and kind == "logits"
+
+
 def plan_for(
     first: Batch,
     model: Calibrator,
@@ -192,7 +198,7 @@ def plan_for(
     scores = as_scores(first.scores, kind)
     width = scores.shape[1] * as_working_float(scores[:1]).dtype.itemsize
     most = max_rows
-    if not isinstance(model, ProfileCalibrator):
+    if not keeps_profiles(model, kind):
         most = min(max_rows, max(1, max_bytes // width))
     seed = int(generator(random_state).integers(2**63))
     draw = Draw(most, seed, stratify)
@@ -217,7 +223,7 @@ def fitted(
         found = drawn(replace(collector, draw=ceiling))
         return drawn(collector) if found.is_short else found
 
-    if not isinstance(model, ProfileCalibrator):
+    if not keeps_profiles(model, plan.kind):
         found = reservoir(1.0)
         model.fit(found.rows.scores, found.labels, found.weight)
         return _told(model, plan, found)
@@ -270,7 +276,7 @@ class Collector:
         if not len(chosen):
             return
         rows: Any = ScoreRows(scores[chosen])
-        if isinstance(self.model, ProfileCalibrator):
+        if keeps_profiles(self.model, self.plan.kind):
             some = (scores[chosen], labels[chosen], weight[chosen])
             looked = reservoir.n_rows - len(labels)  # whether labels belong is seen on the first
             profile = self.model._profile_at(self.scale, *some, associate=looked < _LOOKED_AT)
@@ -294,11 +300,7 @@ class Collector:
             check_probabilities(values)
         else:
             check_logits(values)
-        at_label = values[np.arange(rows), target]
-        if kind == "probs":
-            with np.errstate(divide="ignore"):
-                at_label = np.log(at_label)
-        check_label_logits(at_label, target, kind=kind)
+            check_label_logits(values[np.arange(rows), target], target)
         return values, target, weight
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from calibrant._errors import warn
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
-from calibrant.formulas import TemperatureFormula
+from calibrant.formulas import TemperatureFormula, unsmoothed
 from calibrant.torch._base import CalibratorModule, TemperatureModule
 
 
@@ -51,7 +51,8 @@ def to_module(calibrator: Calibrator, class_axis: int | None = None) -> Calibrat
     """
     check_is_calibrator(calibrator)
     formula, name = calibrator.formula_, type(calibrator).__name__
-    kind = TemperatureModule if isinstance(formula, TemperatureFormula) else CalibratorModule
+    has_temperature = isinstance(unsmoothed(formula), TemperatureFormula)
+    kind = TemperatureModule if has_temperature else CalibratorModule
     return kind(formula, calibrator.input_, name, calibrator.n_classes_, class_axis)
 
 

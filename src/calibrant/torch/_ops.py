@@ -110,6 +110,12 @@ class TorchOps:
     def first_largest(self, x: Tensor) -> Tensor:
         return torch.zeros_like(x).scatter(-1, x.argmax(-1, keepdim=True), 1.0) > 0.0
 
+    def columns(self, x: Tensor, index: Any) -> Tensor:
+        return x.index_select(-1, self.fitted(index.name))
+
+    def for_classes(self, count: int) -> TorchOps:
+        return self
+
     def concat(self, parts: Sequence[Tensor]) -> Tensor:
         return torch.cat(list(parts), dim=-1)
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import betaln
 
-from calibrant._errors import CalibrationWarning
 from calibrant.calibrators import BayesianBinning, HistogramBinning, PlattBinner
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._logistic import fit_logistic
 from calibrant.calibrators.binning._bins import SortedScores, equal_mass_cuts
 from row_functions import softmax
@@ -96,12 +96,12 @@ def test_pbmc_keeps_the_probabilities_of_an_absent_class(oracle, oracle_data, ab
     assert "Error" in oracle(f"ver_pbmc_absent_{absent}")["output"]["result"]
     logits, labels = oracle_data("A_val")
     seen = labels != absent
+    data = LabelledLogits(logits[seen], labels[seen], np.ones(seen.sum()))
     with pytest.warns(CalibrationWarning, match="1 of 5 classes have no label") as caught:
-        pbmc = PlattBinner(normalize=False).fit(logits[seen], labels[seen])
+        formula, info = PlattBinner(normalize=False)._fit_logits(data)  # not the rule of ``fit``
     assert len(caught) == 1
-    values = pbmc.predict_proba(logits)
-    assert np.array_equal(values[:, absent], softmax(logits)[:, absent])
-    assert pbmc.fit_info_.details["absent_classes"] == pbmc.fit_info_.details["kept_classes"] == 1
+    assert np.array_equal(formula(logits)[:, absent], softmax(logits)[:, absent])
+    assert info.details["absent_classes"] == info.details["kept_classes"] == 1
 
 
 # --- the parts ---

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from typing import ClassVar, cast, final
+from typing import ClassVar, final
 
 from calibrant._types import Floats, Progress
 from calibrant.calibrators._base import LogitCalibrator
@@ -26,12 +26,12 @@ class AffineCalibrator(LogitCalibrator, ABC):
     @property
     def slopes_(self) -> Floats:
         """The slopes: a matrix W, or one number v_c per class."""
-        return cast("AffineMap", self.formula_).slopes
+        return self._own_formula(AffineMap).slopes
 
     @property
     def intercept_(self) -> Floats:
         """The intercepts b, one per class."""
-        return cast("AffineMap", self.formula_).intercept
+        return self._own_formula(AffineMap).intercept
 
     @property
     def temperature_(self) -> float:

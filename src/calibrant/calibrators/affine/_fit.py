@@ -16,8 +16,9 @@ from calibrant._progress import reporter
 from calibrant._threads import available_cores, mapping
 from calibrant._types import Floats, Progress
 from calibrant._weights import effective_rows, shares
-from calibrant.calibrators._base import Fitted, LabelledLogits
+from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import Start, scaling_start
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators.affine._loss import (
     AffineFit,
     Penalty,

@@ -9,7 +9,8 @@ from typing import Any, final
 from numpy.typing import NDArray
 
 from calibrant._types import Floats, InputKind, Progress
-from calibrant.calibrators._base import Fitted, LabelledLogits
+from calibrant.calibrators._base import Fitted
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._parameters import check_counts, check_strength
 from calibrant.calibrators.affine._base import NO_MATRIX, AffineCalibrator
 from calibrant.calibrators.affine._fit import (

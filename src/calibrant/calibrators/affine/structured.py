@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from calibrant._types import Floats, InputKind, Progress
 from calibrant._weights import effective_rows
-from calibrant.calibrators._base import Fitted, LabelledLogits
+from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import Start
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._parameters import check_counts
 from calibrant.calibrators.affine._base import NO_MATRIX, AffineCalibrator
 from calibrant.calibrators.affine._fit import AffineMethod, fit_affine_map
@@ -34,7 +35,7 @@ class StructuredCalibrator(AffineCalibrator, ABC):
     @property
     def smoothing_(self) -> float:
         """The share e of the uniform distribution in the features."""
-        features = cast("AffineMap", self.formula_).features
+        features = self._own_formula(AffineMap).features
         return cast("SmoothedLogProbabilities", features).smoothing
 
     @final

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from calibrant._fit_info import FitInfo
 from calibrant._types import Floats, InputKind, Progress
 from calibrant._weights import effective_rows, shares
-from calibrant.calibrators._base import Fitted, LabelledLogits
+from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import Start, scaled_profile, start_of_profile
 from calibrant.calibrators._choosing import part_of, row_nll, simplest_of_the_best
 from calibrant.calibrators._folds import folds_of
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._parameters import check_counts, check_strength
 from calibrant.calibrators._sampling import sample_of_logits, sampled, sampled_profile
 from calibrant.calibrators.affine._base import AffineCalibrator

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calibrant._parts import LARGEST
 from calibrant._types import Floats
 from calibrant._weights import as_counts, weighted_mean
-from calibrant.calibrators._base import LabelledLogits
+from calibrant.calibrators._labelled_logits import LabelledLogits
 
 SMALLEST = 1e-25  # smaller scores are 0: their slopes would leave the range of floats
 

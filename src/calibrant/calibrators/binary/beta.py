@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, logit
@@ -11,7 +9,8 @@ from scipy.special import log_expit, logit
 from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
 from calibrant._types import Floats, InputKind
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._logistic import fit_logistic
 from calibrant.calibrators.binary._log_odds import LogOdds
 from calibrant.formulas import BetaOdds
@@ -59,7 +58,7 @@ class BetaCalibration(LogitCalibrator):
     @property
     def coefficients_(self) -> Floats:
         """The fitted a, b and c."""
-        formula = cast("BetaOdds", self.formula_)
+        formula = self._own_formula(BetaOdds)
         return np.array([formula.a, formula.b, formula.c])
 
     def _will_keep_arg_max(self) -> bool:

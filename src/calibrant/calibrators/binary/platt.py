@@ -8,7 +8,8 @@ import numpy as np
 
 from calibrant._fit_info import FitInfo
 from calibrant._types import Floats, InputKind
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._logistic import fit_logistic, platts_targets
 from calibrant.calibrators._one_vs_all import Column
 from calibrant.calibrators.binary._log_odds import LogOdds
@@ -71,7 +72,7 @@ class PlattScaling(LogitCalibrator):
 
     def _lines(self) -> tuple[float | Floats, float | Floats]:
         """The slope and the intercept, of every class where there are more than two."""
-        formula = self.formula_
+        formula = self._own_formula(LinearOdds, OddsMap)
         if isinstance(formula, LinearOdds):
             return formula.slope, formula.intercept
         curves = cast("OddsMap", formula).curves

@@ -32,12 +32,15 @@ class SortedScores:
     def edges(self, cuts: Floats) -> Floats:
         """The edges at given masses: halfway between the last score before and the first after.
 
-        A cut inside a row's own weight is an edge at its score, as if the row stood there often.
+        A cut inside a row's own weight, or between rows of one score, keeps them all below: the
+        edge is halfway to the next higher score. At the score itself, rounding would decide.
         """
         last = np.searchsorted(self.mass, cuts, side="left")
         first = np.searchsorted(self.mass, cuts, side="right")
         end = len(self.score) - 1
         before, after = self.score[np.minimum(last, end)], self.score[np.minimum(first, end)]
+        higher = self.score[np.minimum(np.searchsorted(self.score, before, side="right"), end)]
+        after = np.where(after > before, after, np.maximum(higher, before))
         return np.asarray(before + 0.5 * (after - before))
 
     def sums(self, edges: Floats, values: Floats) -> Floats:

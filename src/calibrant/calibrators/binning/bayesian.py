@@ -11,7 +11,8 @@ from scipy.special import gammaln
 from calibrant._fit_info import EXACT, FitInfo
 from calibrant._progress import reporter
 from calibrant._types import Floats, InputKind, Progress
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns, Column
 from calibrant.calibrators._parameters import check_positive
 from calibrant.calibrators.binning._bins import SortedScores, equal_mass_cuts

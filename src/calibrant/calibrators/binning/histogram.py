@@ -9,7 +9,8 @@ import numpy as np
 from calibrant._fit_info import EXACT, FitInfo
 from calibrant._progress import reporter
 from calibrant._types import Floats, InputKind, Progress
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._one_vs_all import (
     CERTAIN,
     TIE_BREAK,

@@ -14,7 +14,8 @@ from calibrant._fit_info import FitInfo
 from calibrant._progress import reporter
 from calibrant._threads import available_cores, mapping
 from calibrant._types import Floats, InputKind, Progress
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._logistic import fit_logistic
 from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns, Column
 from calibrant.calibrators._parameters import check_counts

@@ -25,7 +25,7 @@ from calibrant._optimize import Minimum, lbfgs
 from calibrant._types import Floats, Report
 from calibrant._weights import shares, weighted_quantiles
 from calibrant.calibrators import _network as network
-from calibrant.calibrators._base import LabelledLogits
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators.increasing._quadrature import Rule, growth, output_for
 from calibrant.formulas.increasing import FINEST
 

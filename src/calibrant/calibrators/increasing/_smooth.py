@@ -26,9 +26,9 @@ import numpy as np
 from calibrant._optimize import damped_newton
 from calibrant._types import Floats, Labels
 from calibrant._weights import copies, effective_rows, weighted_quantiles
-from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._best_temperature import Start
 from calibrant.calibrators._choosing import simplest_of_the_best
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators.increasing._fit import (
     TINY,
     Grid,

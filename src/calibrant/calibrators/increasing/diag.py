@@ -17,8 +17,9 @@ from calibrant._threads import one_blas_thread
 from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant._weights import effective_rows, shares
 from calibrant.calibrators import _network as network
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._best_temperature import Start, scaling_start
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._parameters import (
     check_choice,
     check_counts,

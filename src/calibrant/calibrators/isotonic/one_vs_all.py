@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 from calibrant._fit_info import FitInfo
 from calibrant._losses import LOSSES
 from calibrant._types import InputKind, Progress
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._best_temperature import (
     TEMPERATURE_BOUNDS,
     best_temperature,
     scaled_profile,
 )
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._parameters import check_bounds, check_choice
 from calibrant.calibrators.isotonic._columns import LinePerClass, fit_columns
 from calibrant.calibrators.isotonic._regression import flat_line
@@ -112,7 +112,7 @@ class IsotonicOneVsAllTS(LogitCalibrator):
     @property
     def temperature_(self) -> float:
         """The fitted temperature."""
-        return cast("ColumnMap", self.formula_).temperature
+        return self._own_formula(ColumnMap).temperature
 
     def _will_keep_arg_max(self) -> bool:
         return False

@@ -8,7 +8,8 @@ from scipy.interpolate import CubicSpline
 from calibrant._fit_info import EXACT, FitInfo
 from calibrant._types import Floats, InputKind
 from calibrant._weights import effective_rows, shares, weighted_mean
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._one_vs_all import top_column
 from calibrant.formulas import Lines, TopLabelMap
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -12,9 +12,12 @@ from calibrant._fit_info import EXACT, FitInfo
 from calibrant._ops import Ops
 from calibrant._progress import reporter
 from calibrant._types import Array, Floats, InputKind, Progress
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._one_vs_all import ClassColumns, Column, grouped_sums
-from calibrant.formulas import Steps, VennAbersMap
+from calibrant.formulas import Formula, SeenClasses, Smoothed, Steps, VennAbersMap
+
+ROUNDING = 1e-5  # of a score, beside its own size
 
 StepFunction = tuple[Floats, Floats]  # edges and levels
 
@@ -86,12 +89,13 @@ class VennAbers(LogitCalibrator):
         lower : array of shape (rows, classes)
             The probabilities of the classes where the row is taken to be of another class.
         upper : array of shape (rows, classes)
-            The probabilities where it is taken to be of that class; never below ``lower``.
+            The probabilities where it is taken to be of that class; never below ``lower``. Those
+            of a class without a row in the fit are 0 and 1: nothing is known about it.
         """
-        formula = cast("VennAbersMap", self._formula())
+        formula = self._formula()
 
         def bounds(tile: Array, ops: Ops) -> tuple[Array, Array]:
-            lower, upper = formula.bounds(tile, ops)
+            lower, upper = _bounds(formula, tile, ops)
             return ops.cast(lower, tile), ops.cast(upper, tile)
 
         lower, upper = self._map_rows(formula, logits, bounds)
@@ -147,9 +151,12 @@ def _fit_column(column: Column) -> tuple[StepFunction, StepFunction]:
     upper = upper_levels(total, hits)
     # the lower value of a class is what the upper one of "not this class" leaves
     lower = 1.0 - upper_levels(total[::-1], (total - hits)[::-1])[::-1]
-    # a row with a known score joins its group: the upper function steps behind it (Steps do), the
-    # lower one at it, which is behind the float below
-    return _shortened(np.nextafter(score, -np.inf), lower), _shortened(score, upper)
+    # A row with a known score joins its group: the lower function steps below it, the upper one
+    # above. Both leave room for rounding: scores in float32 are known scores, too.
+    below, above = score - ROUNDING * score, score + ROUNDING * score
+    middle = 0.5 * (score[:-1] + score[1:])
+    below[1:], above[:-1] = np.maximum(below[1:], middle), np.minimum(above[:-1], middle)
+    return _shortened(below, lower), _shortened(above, upper)
 
 
 def upper_levels(total: Floats, hits: Floats) -> Floats:
@@ -188,3 +195,20 @@ def _shortened(edges: Floats, levels: Floats) -> StepFunction:
     """The same steps without those between equal levels."""
     rising = np.diff(levels) > 0.0
     return edges[rising], np.append(levels[:-1][rising], levels[-1])
+
+
+def _bounds(formula: Formula, logits: Array, ops: Ops) -> tuple[Array, Array]:
+    """Both probabilities of every class, whatever stands around the method's own formula."""
+    if isinstance(formula, Smoothed):
+        return _bounds(formula.formula, formula.read(logits, ops), ops)
+    if isinstance(formula, VennAbersMap):
+        return formula.bounds(logits, ops)
+    nothing, everything = ops.full_like(logits, 0.0), ops.full_like(logits, 1.0)
+    if not isinstance(formula, SeenClasses):  # all rows had one class
+        return nothing, everything
+    lower, upper = _bounds(formula.formula, formula.own_logits(logits, ops), ops)
+    rest = formula.share_of_seen(logits, ops)
+    return (
+        ops.columns(ops.concat([lower * rest, nothing]), formula.place),
+        ops.columns(ops.concat([upper * rest, everything]), formula.place),
+    )

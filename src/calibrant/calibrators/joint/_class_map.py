@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from calibrant._fit_info import FitInfo
 from calibrant._types import Floats
 from calibrant._weights import effective_rows
-from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._choosing import left_out_nll, part_of, row_nll, simplest_of_the_best
 from calibrant.calibrators._folds import FEWEST_PER_FOLD, Folds
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.formulas import Formula
 
@@ -51,7 +51,7 @@ def fit_class_map(data: LabelledLogits, few: LabelledLogits, wanted: str, folds:
 
 
 def _fit_of(name: str, data: LabelledLogits) -> Callable[[NDArray[np.intp]], Formula]:
-    return lambda some: CLASS_MAPS[name]()._fit_logits(part_of(data, some))[0]
+    return lambda some: CLASS_MAPS[name]()._fit_seen(part_of(data, some))[0]
 
 
 def _fitted(

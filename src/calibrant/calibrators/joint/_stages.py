@@ -15,9 +15,9 @@ from calibrant._losses import LOSSES, ProfileLoss
 from calibrant._rows import log_softmax
 from calibrant._types import Floats, Progress, RandomState
 from calibrant._weights import weighted_mean
-from calibrant.calibrators._base import LabelledLogits
 from calibrant.calibrators._best_temperature import scaled_profile, scaling_start
 from calibrant.calibrators._choosing import WORST
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._sampling import Sample, sample_of_logits, sampled
 from calibrant.calibrators.increasing._smooth import fit_smooth_map
 from calibrant.calibrators.temperature._adaptive import DEFAULT_LOSS, ProfileRows, fit_anchored

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from calibrant._types import InputKind, Progress, RandomState
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._parameters import check_counts, check_widths
 from calibrant.calibrators.joint._stages import NetworkSettings, OrderedStages, fit_ordered
 from calibrant.calibrators.temperature._adaptive import DEFAULT_MEMBERS

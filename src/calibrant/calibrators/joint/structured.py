@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Literal
 
 from calibrant._types import Floats, InputKind, Progress, RandomState
-from calibrant.calibrators._base import Fitted, LabelledLogits
+from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._folds import Folds, folds_of
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._parameters import check_choice
 from calibrant.calibrators._sampling import sampled
 from calibrant.calibrators.joint._class_map import CLASS_MAPS, ClassMap, fit_class_map

@@ -14,7 +14,8 @@ from calibrant._fit_info import FitInfo
 from calibrant._progress import reporter
 from calibrant._types import Floats, Progress
 from calibrant._weights import weighted_mean
-from calibrant.calibrators._base import Fitted, LabelledLogits
+from calibrant.calibrators._base import Fitted
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._logistic import platts_targets
 from calibrant.calibrators._one_vs_all import ClassColumns, Column
 from calibrant.formulas import ConstantTemperature, Formula, OddsMap

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from calibrant._types import Floats, InputKind, Progress
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._logistic import fit_logistic, platts_targets
 from calibrant.calibrators._one_vs_all import Column
 from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds
@@ -72,7 +71,7 @@ class QuadraticScaling(LogitCalibrator):
     @property
     def coefficients_(self) -> Floats:
         """The a, b and c of each class."""
-        curves = cast("OddsMap", self.formula_).curves
+        curves = self._own_formula(OddsMap).curves
         return np.array([_coefficients(*curves.cubic(index)) for index in range(curves.count)])
 
     def _will_keep_arg_max(self) -> bool:

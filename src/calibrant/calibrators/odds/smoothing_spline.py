@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import expit
 
 from calibrant._types import Floats, InputKind, Progress
-from calibrant.calibrators._base import Fitted, LabelledLogits, LogitCalibrator
+from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._logistic import platts_targets
 from calibrant.calibrators._one_vs_all import Column, grouped_sums
 from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 
@@ -77,12 +77,12 @@ class EnsembleTemperatureScaling(ProfileCalibrator):
     @property
     def temperature_(self) -> float:
         """The fitted temperature."""
-        return cast("Mixture", self.formula_).temperature
+        return self._own_formula(Mixture).temperature
 
     @property
     def weights_(self) -> Floats:
         """The fitted weights."""
-        return cast("Mixture", self.formula_).weights
+        return self._own_formula(Mixture).weights
 
     def _will_keep_arg_max(self) -> bool:
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, Self, cast, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -126,7 +126,7 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
     @property
     def weights_(self) -> list[Floats]:
         """W1, b1, W2, b2, .., each with a leading axis over the averaged networks."""
-        return taken_apart(cast("NetworkTemperature", self.formula_))
+        return taken_apart(self._own_formula(NetworkTemperature))
 
     @final
     def _will_keep_arg_max(self) -> bool:

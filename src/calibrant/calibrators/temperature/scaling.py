@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import cast
 
 from calibrant._fit_info import FitInfo
 from calibrant._losses import LOSSES, ProfileLoss
@@ -75,7 +74,7 @@ class TemperatureScaling(ProfileCalibrator):
     @property
     def temperature_(self) -> float:
         """The fitted temperature."""
-        return cast("ConstantTemperature", self.formula_).value
+        return self._own_formula(ConstantTemperature).value
 
     def _will_keep_arg_max(self) -> bool:
         return True

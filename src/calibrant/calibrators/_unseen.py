@@ -1,0 +1,107 @@
+"""Classes without a row to fit on: nothing is learned about them.
+
+Held-out rows lack such a class as well, so that cross-validation cannot reveal what a method makes
+of it. A method that treats all classes alike needs no change; every method that keeps the predicted
+class does. Any other is fitted on the classes that were seen. A class that was not seen gets the
+probability that temperature scaling gives it, and the method divides the rest among the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._array_ops import NUMPY
+from calibrant._errors import warn
+from calibrant._fit_info import FitInfo
+from calibrant._rows import log_softmax
+from calibrant._types import Floats, Labels
+from calibrant._weights import effective_rows, shares
+from calibrant.calibrators._best_temperature import scaling_start
+from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.formulas import ConstantTemperature, Formula, SeenClasses
+
+EXPECTED = 5.0  # rows of a class below which its absence is chance
+NAMED = 10  # classes that a warning lists
+
+Fitted = tuple[Formula, FitInfo]
+
+
+@dataclass(frozen=True)
+class SeenPart:
+    """The columns and labels of the classes that were seen, and one temperature for all classes."""
+
+    seen: NDArray[np.intp]
+    data: LabelledLogits
+    temperature: float
+    all_classes: LabelledLogits
+
+    @classmethod
+    def of(cls, data: LabelledLogits) -> SeenPart | None:
+        """The part; None where all classes were seen."""
+        seen, labels = np.unique(data.labels, return_inverse=True)
+        if len(seen) == data.n_classes:
+            return None
+        start = scaling_start(data.logits, data.labels, data.weight, prior_rows="auto")
+        part = LabelledLogits(
+            np.ascontiguousarray(data.logits[:, seen]), labels.astype(np.int64), data.weight
+        )
+        return cls(seen, part, start.temperature, data)
+
+    def fitted(self, formula: Formula, info: FitInfo) -> Fitted:
+        """The formula for all classes, and the report that names those without rows."""
+        unseen = np.setdiff1d(np.arange(self.all_classes.n_classes), self.seen)
+        details = {**info.details, "unseen_classes": unseen.tolist()}
+        whole = SeenClasses.of(self.all_classes.n_classes, self.seen, self.temperature, formula)
+        return whole, replace(info, details=details)
+
+    @property
+    def loss_beside(self) -> Floats:
+        """What the log loss of each row has beside that among the classes that were seen."""
+        logs = log_softmax(self.all_classes.logits, self.temperature, NUMPY)[:, self.seen]
+        return -np.log(np.exp(logs).sum(axis=1))
+
+
+def fit_seen(fit: Callable[[LabelledLogits], Fitted], data: LabelledLogits) -> Fitted:
+    """Fit on the classes that have rows; with a single one, all that is left is a temperature."""
+    part = SeenPart.of(data)
+    if part is None:
+        return fit(data)
+    if len(part.seen) == 1:
+        return ConstantTemperature(part.temperature), FitInfo(True, "temperature scaling")
+    return part.fitted(*fit(part.data))
+
+
+def warn_of_unseen(labels: Labels, weight: Floats, logits: Floats, some: slice) -> None:
+    """Warn of classes without a row of which the scores expect at least ``EXPECTED``.
+
+    ``labels`` and ``weight`` are those of all rows, ``logits`` those of ``some``.
+    """
+    unseen = np.bincount(labels, weight, logits.shape[1]) == 0.0
+    if unseen.sum() == len(unseen) - 1:
+        warn(
+            f"all rows have class {labels[0]}, which leaves nothing to learn but a temperature: add "
+            "rows of the other classes"
+        )
+        return
+    if not unseen.any() or not weight[some].any():
+        return
+    with np.errstate(over="ignore"):
+        share = shares(weight[some]) @ np.exp(log_softmax(logits, 1.0, NUMPY))
+    missing = np.flatnonzero(unseen & (share * effective_rows(weight) >= EXPECTED))
+    if len(missing):
+        warn(_message(missing, share[missing], len(labels)))
+
+
+def _message(missing: NDArray[np.intp], share: Floats, rows: int) -> str:
+    named = ", ".join(map(str, missing[:NAMED])) + (", .." if len(missing) > NAMED else "")
+    one = len(missing) == 1
+    return (
+        f"no row has class {named}, although the scores expect "
+        f"{'it' if one else 'them'} in {100.0 * share.sum():.3g}% of the {rows} rows. Nothing is "
+        f"learned about {'it' if one else 'them'}: only a temperature changes the probability. Add "
+        f"rows of {'this class' if one else 'these classes'} if new data will have some"
+    )

@@ -1,0 +1,155 @@
+"""Probabilities of exactly 0 and 1, mixed with the uniform distribution before anything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from calibrant._ops import Ops
+from calibrant._parts import SMALLEST, checked_count, checked_number, checked_part, require
+from calibrant._rows import keep_arg_max_of_scores
+from calibrant._types import Array
+from calibrant.formulas._base import Formula, LogitMap, TemperatureFormula
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed(Formula):
+    """A formula of probabilities that are mixed with the uniform distribution first.
+
+    Parameters
+    ----------
+    share : float
+        The share a of the uniform distribution, above 0 and below 1.
+    classes : int
+        The number of classes C.
+    formula : Formula
+        What reads the logits of the mixture; not smoothed itself.
+
+    Notes
+    -----
+    The formula reads log((1 - a) softmax(z) + a / C). A class of probability 0 (the logit -inf) is
+    as likely as a / C there, so that it is no special case, and the order of the classes stays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.formulas import ConstantTemperature
+    >>> Smoothed(0.1, 2, ConstantTemperature(1.0))(np.array([[0.0, -np.inf]])).round(3)
+    array([[0.95, 0.05]])
+    """
+
+    kind: ClassVar[str] = "smoothed"
+
+    share: float
+    classes: int
+    formula: Formula
+
+    def __post_init__(self) -> None:
+        checked_number(self, "share", SMALLEST, 1.0)
+        require(self.share < 1.0, "share must be below 1")
+        checked_count(self, "classes", low=2)
+        checked_part(self, "formula", Formula)
+        require(not isinstance(self.formula, Smoothed), "formula must not be smoothed itself")
+        self.formula.check_classes(self.classes)
+
+    @property
+    def keeps_arg_max(self) -> bool:
+        return self.formula.keeps_arg_max
+
+    @property
+    def host_only(self) -> bool:  # type: ignore[override]
+        """Whether the formula needs float64 throughout."""
+        return self.formula.host_only
+
+    @property
+    def n_classes(self) -> int:
+        return self.classes
+
+    @property
+    def fewest_classes(self) -> int:
+        return self.formula.fewest_classes
+
+    @property
+    def large_product(self) -> bool:
+        return self.formula.large_product
+
+    @property
+    def widest(self) -> int:
+        return self.formula.widest
+
+    def read(self, logits: Array, ops: Ops) -> Array:
+        """Compute the logits of the mixture, which the formula reads.
+
+        Parameters
+        ----------
+        logits : array of shape (.., classes)
+            Logits: finite, or -inf for classes of probability 0.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., classes)
+            Finite logits with the arg max of the given ones.
+        """
+        share = ops.constant(self.share, logits)
+        probs = ops.softmax(ops.gaps(logits))
+        logs = ops.log(probs * (1.0 - share) + share / self.classes)
+        return keep_arg_max_of_scores(logs - ops.mean(logs), logits, ops)
+
+    def row_temperatures(self, logits: Array, ops: Ops) -> Array:
+        """Compute one temperature per row, where the formula divides logits by temperatures.
+
+        Parameters
+        ----------
+        logits : array of shape (.., classes)
+            Logits: finite, or -inf for classes of probability 0.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (..)
+            The temperatures.
+        """
+        formula = cast("TemperatureFormula", self.formula)
+        return formula.row_temperatures(self.read(logits, ops), ops)
+
+    def scores(self, logits: Array, ops: Ops) -> Array:
+        """Compute the new logits, where the formula is a map of logits.
+
+        Parameters
+        ----------
+        logits : array of shape (.., classes)
+            Logits: finite, or -inf for classes of probability 0.
+        ops : Ops
+            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+
+        Returns
+        -------
+        array of shape (.., classes)
+            The new logits.
+        """
+        return cast("LogitMap", self.formula).scores(self.read(logits, ops), ops)
+
+    def probabilities(self, logits: Array, ops: Ops) -> Array:
+        return self.formula.probabilities(self.read(logits, ops), ops)
+
+    def log_probabilities(self, logits: Array, ops: Ops) -> Array:
+        return self.formula.log_probabilities(self.read(logits, ops), ops)
+
+
+def unsmoothed(formula: Formula) -> Formula:
+    """Give the formula inside a smoothed one; any other as it is.
+
+    Parameters
+    ----------
+    formula : Formula
+        Any formula.
+
+    Returns
+    -------
+    Formula
+        One that is not smoothed.
+    """
+    return formula.formula if isinstance(formula, Smoothed) else formula
