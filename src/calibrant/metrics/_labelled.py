@@ -173,7 +173,7 @@ def check_row_rule(row_sums: str) -> None:
 def valid_probabilities(array: Array, row_sums: RowRule, first_row: int = 0) -> Array:
     """Probabilities, checked, and normalized where that was asked for."""
     check_probabilities(array, rows=row_sums, first_row=first_row)
-    return normalize_rows(array) if row_sums == "normalize" else array
+    return normalize_rows(array, first_row=first_row) if row_sums == "normalize" else array
 
 
 def from_logits(array: Array, labels: Labels, first_row: int = 0) -> tuple[Array, Floats]:
