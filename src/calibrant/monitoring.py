@@ -441,8 +441,9 @@ class CalibrationMonitor:
     def _by_time(self, batch: Batch, seconds: Floats, window: timedelta) -> _Step:
         """Add rows to windows of time; those that come too late are counted, and left out."""
         now, found, rows = self._now, list[WindowReport](), batch.rows
-        check_jumps(seconds[rows], rows, now.place if now.begun else None, window, self.max_jump)
-        at = window_numbers(seconds[rows], window)
+        seconds = seconds[rows]
+        at = window_numbers(seconds, window)
+        check_jumps(at, seconds, rows, now.place if now.begun else None, window, self.max_jump)
         in_time = at >= now.place if now.begun else np.ones(len(at), bool)
         for number, part in _parts(batch, rows[in_time], at[in_time]):
             if now.begun and number > now.place:
@@ -534,11 +535,11 @@ def _parts(
     batch: Batch, rows: NDArray[np.intp], at: NDArray[np.int64]
 ) -> Iterator[tuple[int, Batch]]:
     """These rows by the windows that they are in; the whole batch is checked before the first."""
-    order = np.argsort(at, kind="stable")
-    numbers, starts = np.unique(at[order], return_index=True)
-    if len(numbers) == 1 and len(rows) == len(batch.rows):
-        yield int(numbers[0]), batch  # checked on its way into the meter
+    if len(rows) and len(rows) == len(batch.rows) and at.min() == at.max():
+        yield int(at[0]), batch  # checked on its way into the meter
         return
     batch.check()
+    order = np.argsort(at, kind="stable")
+    numbers, starts = np.unique(at[order], return_index=True)
     for number, chosen in zip(numbers, np.split(rows[order], starts[1:]), strict=False):
         yield int(number), batch.take(chosen)

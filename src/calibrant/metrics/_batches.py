@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -71,7 +72,7 @@ class Batch:
         """The number of classes."""
         return int(self.scores.shape[1])
 
-    @property
+    @cached_property
     def rows(self) -> NDArray[np.intp]:
         """The numbers of the rows that count."""
         if self.counts is None:

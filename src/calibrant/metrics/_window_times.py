@@ -123,22 +123,25 @@ def window_numbers(seconds: Floats, window: timedelta) -> NDArray[np.int64]:
 
 
 def check_jumps(
+    numbers: NDArray[np.int64],
     seconds: Floats,
     rows: NDArray[np.intp],
     newest: int | None,
     window: timedelta,
     max_jump: timedelta | None,
 ) -> None:
-    """Refuse times, of rows of these numbers, that are too far ahead of the newest window.
+    """Refuse times that are too far ahead of the newest window.
 
     Such a row would end the open window, and all rows that follow would be late. The first rows
     have no ``newest`` window: they are compared with the clock, and then with their median.
+    For each row there are the number of its window, its time, and its number in the batch.
     """
     if not len(rows):
         return
     jump = max(31 * DAY, 10 * window) if max_jump is None else max_jump
     limit = min(jump // window + 1, 2**62)  # in windows; the next one is always near
-    numbers = window_numbers(seconds, window)
+    if newest is not None and numbers.max() <= newest + limit:
+        return
     if newest is None:
         present = int(window_numbers(np.asarray(datetime.now(UTC).timestamp()), window))
         far = numbers > present + limit
