@@ -130,9 +130,9 @@ class CalibrationMonitor:
     row_sums : {"strict", "normalize", "raw"}, default "strict"
         Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
     max_jump : timedelta, optional
-        For windows of time: how far a row may be ahead of the newest window before it is refused.
-        31 days or 10 windows by default, whichever is longer; ``timedelta.max`` is no limit. The
-        attribute may be changed at any time.
+        For windows of time: a time further ahead of the newest window is refused. 31 days or 10
+        windows by default, whichever is longer; ``timedelta.max`` is no limit. The attribute may
+        be changed at any time.
     on_window : callable, optional
         Called with the ``WindowReport`` of every window that has ended, to log or to page somebody.
 
