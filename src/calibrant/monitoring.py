@@ -505,12 +505,13 @@ class CalibrationMonitor:
 
     def _call_back(self, found: list[WindowReport]) -> None:
         """Report windows, without the lock: every one of them, even where some reports fail."""
-        if self.on_window is None:
+        on_window = self.on_window
+        if on_window is None:
             return
         errors: list[Exception] = []
         for window in found:
             try:
-                self.on_window(window)
+                on_window(window)
             except Exception as error:
                 error.add_note(
                     f"on_window raised this for window {window.index}. The rows of this call are "
