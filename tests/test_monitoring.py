@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from datetime import UTC, datetime, timedelta
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import calibrant
@@ -160,6 +164,274 @@ def test_windows_measured_elsewhere_are_observed() -> None:
         assert one.p_value == pytest.approx(other.p_value)
 
 
+# --- a batch is counted whole or not at all ---------------------------------------------------
+
+
+def spoiled(values: np.ndarray, row: int, value: Any) -> np.ndarray:
+    """A copy with something else in one row."""
+    values = values.copy()
+    values[row] = value
+    return values
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+@pytest.mark.parametrize(
+    ("row", "scores", "message"),
+    [
+        (220, [0.9, 0.9, 0.1, 0.1], "row 220 sums to 2"),
+        (220, [np.nan, 0.5, 0.5, 0.0], "got nan at row 220, class 0"),
+        (3, [1.5, -0.5, 0.0, 0.0], "got 1.5 at row 3, class 0"),
+    ],
+)
+def test_a_refused_batch_changes_nothing(
+    by_time: bool, row: int, scores: list[float], message: str
+) -> None:
+    """Rows are named by their numbers in the batch, rows to ignore among them."""
+    probs, labels = rows(250)
+    labels[5::10] = -100
+    times = START.timestamp() + 60.0 * np.arange(250)[::-1]  # windows do not begin with row 0
+    when = {"time": times} if by_time else {}
+    first = {"time": START} if by_time else {}
+    told: list[Any] = []
+    monitor = CalibrationMonitor(HOUR if by_time else 100, on_window=told.append)
+    monitor.update(probs[:7], labels[:7], ignore_index=-100, **first)
+    before = monitor.to_json()
+    with pytest.raises(ValueError, match=message):
+        monitor.update(spoiled(probs, row, scores), labels, ignore_index=-100, **when)
+    with pytest.raises(ValueError, match=r"labels must lie in 0\.\.3, got 7 at row 221"):
+        monitor.update(probs, spoiled(labels, 221, 7), ignore_index=-100, **when)
+    assert (monitor.to_json(), monitor.windows, told) == (before, [], [])
+    monitor.update(probs, labels, ignore_index=-100, **when)
+    monitor.close()
+    assert sum(w.n_rows for w in monitor.windows) == 6 + 225
+    assert monitor.late_rows == 0
+
+
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+def test_a_bad_late_row_is_refused_as_well(kind: Any) -> None:
+    probs, labels = rows(20)
+    scores = probs if kind == "probs" else np.log(probs)
+    monitor = CalibrationMonitor(HOUR, input=kind)
+    monitor.update(scores, labels, time=START + HOUR)
+    before = monitor.to_json()
+    for time in (START, [START + HOUR] * 10 + [START] * 10):
+        with pytest.raises(ValueError, match="got nan at row 13"):
+            monitor.update(spoiled(scores, 13, np.nan), labels, time=time)
+    assert monitor.to_json() == before
+
+
+def test_scores_of_ignored_rows_are_not_looked_at() -> None:
+    probs, labels = rows(30)
+    times = START.timestamp() + 600.0 * np.arange(30)
+    whole, holey = CalibrationMonitor(HOUR), CalibrationMonitor(HOUR)
+    whole.update(np.delete(probs, 4, axis=0), np.delete(labels, 4), time=np.delete(times, 4))
+    holey.update(
+        spoiled(probs, 4, np.nan),
+        spoiled(labels, 4, -1),
+        time=spoiled(times, 4, 1e10),
+        ignore_index=-1,
+    )
+    assert holey.to_json() == whole.to_json()
+    assert holey.windows == whole.windows
+
+
+# --- on_window --------------------------------------------------------------------------------
+
+
+def test_rows_and_windows_are_kept_where_on_window_raises() -> None:
+    """Every window is reported once, and the first error comes out."""
+    told: list[int] = []
+
+    def page(window: Any) -> None:
+        told.append(window.index)
+        if window.index in (1, 2):
+            raise ConnectionError(f"no pager for window {window.index}")
+
+    probs, labels = rows(1000)
+    monitor = CalibrationMonitor(150, on_window=page)
+    with pytest.raises(ConnectionError, match="no pager for window 1") as caught:
+        monitor.update(probs, labels)
+    first, second = caught.value.__notes__
+    assert "raised this for window 1. The rows of this call are counted" in first
+    assert second == "on_window also raised ConnectionError('no pager for window 2')"
+    assert told == [0, 1, 2, 3, 4, 5]
+    assert monitor.windows == watched([]).windows
+    last = monitor.close()
+    assert last is not None
+    assert (last.index, last.n_rows) == (6, 100)
+
+
+def test_on_window_may_raise_at_every_end() -> None:
+    def page(window: Any) -> None:
+        raise ConnectionError
+
+    probs, labels = rows(100)
+    monitor = CalibrationMonitor(HOUR, on_window=page)
+    monitor.update(probs, labels, time=START + HOUR)
+    times = [START] * 10 + [START + 2 * HOUR] * 90
+    with (
+        pytest.warns(CalibrationWarning, match="10 rows left out"),
+        pytest.raises(ConnectionError),
+    ):
+        monitor.update(probs, labels, time=times)
+    with pytest.raises(ConnectionError):
+        monitor.close()
+    with pytest.raises(ConnectionError):
+        monitor.observe(CalibrationMeter().update(probs, labels), "a", "b")
+    assert [w.n_rows for w in monitor.windows] == [100, 90, 100]
+    assert monitor.close() is None
+
+
+def test_on_window_sees_the_whole_batch_and_may_use_the_monitor() -> None:
+    probs, labels = rows(250)
+    seen: list[Any] = []
+
+    def look(window: Any) -> None:
+        with ThreadPoolExecutor(1) as pool:  # no lock is held: another thread may read and write
+            text = pool.submit(monitor.to_json).result(timeout=60)
+            if window.index == 0:
+                pool.submit(monitor.update, probs[:60], labels[:60]).result(timeout=60)
+        seen.append((window.index, len(monitor.windows), json.loads(text)["ended"]))
+
+    monitor = CalibrationMonitor(100, on_window=look)
+    monitor.update(probs, labels)
+    assert seen == [(2, 3, 3), (0, 3, 2), (1, 3, 3)]
+    last = monitor.close()
+    assert last is not None
+    assert last.n_rows == 10
+
+
+# --- times ------------------------------------------------------------------------------------
+
+
+def test_a_time_ten_times_too_large_is_refused() -> None:
+    probs, labels = rows(300)
+    times = START.timestamp() + 60.0 * np.arange(300)
+    monitor = CalibrationMonitor(HOUR)
+    monitor.update(probs[:100], labels[:100], time=times[:100])
+    before = monitor.to_json()
+    message = (
+        r"the time of row 57, 2531-\S+, is more than 31 days after the newest window so far, "
+        r"2026-03-01T01:00:00\+00:00\. No row of this batch was counted\. Correct the time; if the "
+        r"gap is real, set max_jump to a longer time \(timedelta\.max for no limit\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        monitor.update(probs[100:], labels[100:], time=spoiled(times[100:], 57, 10 * times[157]))
+    assert monitor.to_json() == before
+    monitor.update(probs[100:], labels[100:], time=times[100:])
+    monitor.close()
+    assert sum(w.n_rows for w in monitor.windows) == 300
+    assert monitor.late_rows == 0
+
+
+@pytest.mark.parametrize("row", [0, 17, 99])
+@pytest.mark.parametrize("factor", [0.0, 0.1, 10.0])
+def test_a_wild_time_among_the_first_is_refused(row: int, factor: float) -> None:
+    probs, labels = rows(100)
+    times = START.timestamp() + 60.0 * np.arange(100)
+    monitor = CalibrationMonitor(HOUR)
+    with pytest.raises(ValueError, match=f"the time of row {row}, .* is more than 31 days "):
+        monitor.update(probs, labels, time=spoiled(times, row, factor * times[row]))
+    assert monitor.to_json() == CalibrationMonitor(HOUR).to_json()
+    monitor.update(probs, labels, time=times)
+    assert monitor.late_rows == 0
+
+
+def test_a_first_row_far_ahead_of_the_clock_is_refused() -> None:
+    probs, labels = rows(10)
+    monitor = CalibrationMonitor(HOUR)
+    ahead = datetime.now(UTC) + timedelta(days=40)
+    with pytest.raises(ValueError, match=r"row 0, .* more than 31 days after the present time"):
+        monitor.update(probs[:1], labels[:1], time=ahead)
+    monitor.update(probs, labels, time=START)
+    simulated = CalibrationMonitor(HOUR, max_jump=timedelta.max)
+    simulated.update(probs, labels, time=ahead)
+    for one in (monitor, simulated):
+        window = one.close()
+        assert window is not None
+        assert window.n_rows == 10
+
+
+@pytest.mark.parametrize(
+    ("window", "max_jump", "near", "far"),
+    [
+        (HOUR, None, timedelta(days=31), timedelta(days=31, hours=2)),
+        (timedelta(days=7), None, timedelta(days=70), timedelta(days=84)),
+        (HOUR, timedelta(days=1), timedelta(days=1), timedelta(days=1, hours=2)),
+        (HOUR, timedelta(seconds=1), HOUR, 2 * HOUR),  # the next window is never a jump
+        (HOUR, timedelta.max, timedelta(days=200_000), None),
+    ],
+)
+def test_jumps_up_to_the_longest_are_gaps(
+    window: timedelta, max_jump: Any, near: timedelta, far: timedelta | None
+) -> None:
+    probs, labels = rows(10)
+    start = datetime(2026, 2, 26, tzinfo=UTC)  # where weeks since 1970 begin
+    monitor = CalibrationMonitor(window, max_jump=max_jump)
+    monitor.update(probs, labels, time=start)
+    monitor = CalibrationMonitor.from_json(monitor.to_json())  # which keeps max_jump
+    if far is not None:
+        with pytest.raises(ValueError, match="after the newest window so far"):
+            monitor.update(probs, labels, time=start + far)
+        monitor.max_jump = timedelta.max
+        copy.deepcopy(monitor).update(probs, labels, time=start + far)
+        monitor.max_jump = max_jump
+    (ended,) = monitor.update(probs, labels, time=start + near)
+    assert ended.n_rows == 10
+
+
+def test_many_days_at_once_are_no_jump() -> None:
+    """A year of rows, replayed in one batch, and another one after it."""
+    probs, labels = rows(730)
+    times = START.timestamp() - 86400.0 * np.arange(730)
+    monitor = CalibrationMonitor(timedelta(days=1))
+    assert len(monitor.update(probs[365:], labels[365:], time=times[365:])) == 364
+    assert len(monitor.update(probs[:365], labels[:365], time=times[:365])) == 365
+
+
+def test_dates_begin_at_midnight_in_utc() -> None:
+    probs, labels = rows(4)
+    days = [date(2026, 3, day) for day in (1, 2, 3, 4)]
+    monitors = [CalibrationMonitor(timedelta(days=1)) for _ in range(3)]
+    monitors[0].update(probs, labels, time=days)
+    monitors[1].update(probs, labels, time=np.array(days, "M8[D]"))
+    for row, day in enumerate(days):
+        monitors[2].update(probs[row : row + 1], labels[row : row + 1], time=day)
+    assert monitors[0].to_json() == monitors[1].to_json() == monitors[2].to_json()
+    assert [w.start for w in monitors[0].windows] == [f"{day}T00:00:00+00:00" for day in days[:3]]
+
+
+def test_times_of_many_kinds() -> None:
+    probs, labels = rows(2)
+    seconds = START.timestamp()
+    for time in (
+        pd.Series([START, START]),
+        pd.to_datetime(pd.Series(["2026-03-01", "2026-03-01"])),
+        np.array([START, seconds], object),
+        np.array([np.datetime64("2026-03-01"), np.int64(seconds)], object),
+    ):
+        monitor = CalibrationMonitor(HOUR)
+        monitor.update(probs, labels, time=time)
+        window = monitor.close()
+        assert window is not None
+        assert (window.start, window.n_rows) == ("2026-03-01T00:00:00+00:00", 2)
+
+
+# --- copies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_go_on_by_themselves(copied: Any) -> None:
+    probs, labels = rows(1000)
+    monitor = CalibrationMonitor(150)
+    monitor.update(probs[:400], labels[:400])
+    other = copied(monitor)
+    monitor.update(probs[400:], labels[400:])
+    assert other.update(probs[400:], labels[400:]) == monitor.windows[2:]
+    assert other.windows == monitor.windows
+    assert other.to_json() == monitor.to_json()
+
+
 # --- reports ----------------------------------------------------------------------------------
 
 
@@ -281,6 +553,9 @@ def test_calibrated_rows_alarm_no_sooner_than_promised() -> None:
         ({"expected_run": np.nan}, "expected_run must be at least 1 window"),
         ({"min_error": 1.0}, r"min_error must lie in \[0, 1\), got 1.0"),
         ({"input": "x"}, 'input must be "logits" or "probs"'),
+        ({"max_jump": HOUR}, "max_jump goes with windows of time: this one counts rows"),
+        ({"window": HOUR, "max_jump": 5}, "max_jump must be a timedelta longer than no time"),
+        ({"window": HOUR, "max_jump": -HOUR}, "max_jump must be a timedelta longer than no time"),
     ],
 )
 def test_bad_settings(settings: dict[str, Any], message: str) -> None:
@@ -299,10 +574,23 @@ def test_bad_rows() -> None:
         by_time.update(probs, labels, time=START.replace(tzinfo=None))
     with pytest.raises(ValueError, match=r"one per row \(10\), got shape \(3,\)"):
         by_time.update(probs, labels, time=[0.0, 1.0, 2.0])
-    for unknown in (np.nan, np.array(["NaT"] * 10, "M8[s]")):
-        with pytest.raises(ValueError, match="time must be known for every row"):
+    seconds = np.arange(10.0)
+    for unknown in (
+        np.array(["NaT"] * 10, "M8[s]"),
+        np.nan,
+        np.array([None] * 10),
+        np.array([pd.NaT] * 10),
+    ):
+        with pytest.raises(ValueError, match="time must be known for every row, row 0 has none"):
             by_time.update(probs, labels, time=unknown)
-    with pytest.raises(ValueError, match=r"within 330,000 days of 1970, got 1\.7e\+12 seconds"):
+    with pytest.raises(ValueError, match="time must be known for every row, row 3 has none"):
+        by_time.update(probs, labels, time=np.where(seconds == 3.0, np.nan, seconds))
+    for odd in (True, "2026-03-01", 1j):
+        with pytest.raises(ValueError, match="time must be times or seconds since 1970, got "):
+            by_time.update(probs, labels, time=np.array([odd] * 10, object))
+    with pytest.raises(
+        ValueError, match=r"within 330,000 days of 1970, got 1\.7e\+12 seconds .* 0"
+    ):
         by_time.update(probs, labels, time=np.arange(10) + 1.7e12)  # milliseconds
     with pytest.raises(ValueError, match="time must be times or seconds since 1970, got <U1"):
         by_time.update(probs, labels, time="x")
@@ -352,6 +640,9 @@ def state(size: int | timedelta = 5, /, **changes: Any) -> str:
         (state(expected_run=10**400), "expected_run of a monitor must be a number or null"),
         (state(expected_run=0), "expected_run must be at least 1 window, got 0"),
         (state(min_error=None), "min_error of a monitor must be a number, got None"),
+        (state(max_jump_seconds="1"), "max_jump_seconds of a monitor must be a number or null"),
+        (state(max_jump_seconds=1), "max_jump goes with windows of time"),
+        (state(HOUR, max_jump_seconds=0), "max_jump must be a timedelta longer than no time"),
         (state(meter={}), "meter of a monitor must be text, got {}"),
         (state(place=1.5), r"place of a monitor must be a whole number, got 1\.5"),
         (state(place=-1), "place of a monitor must be at least 0, got -1"),

@@ -350,12 +350,13 @@ def row_max(tile: Array) -> Array:
     return tile[np.arange(len(tile)), tile.argmax(axis=1)]  # twice as fast as its own max
 
 
-def normalize_rows(probs: Array, name: str = "probs") -> Array:
+def normalize_rows(probs: Array, name: str = "probs", first_row: int = 0) -> Array:
     """Non-negative rows divided by their sums."""
     sums = row_sums(probs)
     empty = np.flatnonzero(to_numpy(sums) <= 0.0)
     if empty.size:
-        raise ValueError(f"{name} must have a positive value in every row, row {empty[0]} has none")
+        row = first_row + empty[0]
+        raise ValueError(f"{name} must have a positive value in every row, row {row} has none")
     return probs / sums[:, None]
 
 
@@ -386,6 +387,24 @@ def without_ignored(
     rows = array_namespace(scores).asarray(kept, **place_of(scores))
     weight = None if sample_weight is None else as_weights(sample_weight, len(target))[kept]
     return array_namespace(scores).take(scores, rows, axis=0), target[kept], weight
+
+
+def ignored_as_class_0(
+    labels: Any, rows: int, ignore_index: int | None
+) -> tuple[Any, NDArray[np.bool_] | None]:
+    """Valid labels for the rows to ignore, and which rows count; None where all do.
+
+    The rows keep their places, so that errors about the others give their numbers.
+    """
+    if ignore_index is None:
+        return labels, None
+    target = _label_array(labels)
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
+    if target.shape != (rows,):
+        return labels, None  # refused where labels are checked
+    counts = target != ignore_index
+    return (labels, None) if counts.all() else (np.where(counts, target, 0), counts)
 
 
 def as_numpy(values: Any, name: str = "labels") -> NDArray[Any]:

@@ -8,8 +8,41 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 from threadpoolctl import ThreadpoolController
+
+
+class OwnLock:
+    """A lock for the attributes of one object, which a thread may enter more than once.
+
+    Copies and pickles of the object get a new lock. So does the object in a forked process: the
+    thread that held the lock does not exist there and could never release it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _own_locks.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[OwnLock], tuple[()]]:
+        return OwnLock, ()
+
+    @staticmethod
+    def renew_all() -> None:
+        """Open all locks, in a new process after a fork."""
+        for own in _own_locks:
+            own._lock = threading.RLock()
+
+
+_own_locks: WeakSet[OwnLock] = WeakSet()
+if hasattr(os, "register_at_fork"):  # not on every system
+    os.register_at_fork(after_in_child=OwnLock.renew_all)
 
 
 def available_cores() -> int:

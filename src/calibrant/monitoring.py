@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from reprlib import repr as shown
 from typing import Any, Self
@@ -25,12 +25,25 @@ from calibrant._documents import PlainDocument
 from calibrant._errors import warn
 from calibrant._frames import Backend, frame_of
 from calibrant._tables import counted
-from calibrant._types import Array, InputKind, RowRule
+from calibrant._threads import OwnLock
+from calibrant._types import Array, Floats, InputKind, RowRule
+from calibrant.metrics._batches import Batch
 from calibrant.metrics._drift import Evidence
-from calibrant.metrics._labelled import accepted
-from calibrant.metrics._monitor_state import check_open, read_state
+from calibrant.metrics._meter_report import report as metered
+from calibrant.metrics._meter_state import MeterState, total
+from calibrant.metrics._monitor_state import Progress, check_open, read_state
 from calibrant.metrics._readings import DEFAULT_BINS
-from calibrant.metrics._window_times import checked_window, moment, window_numbers, window_of
+from calibrant.metrics._window_times import (
+    LONGEST,
+    check_jumps,
+    checked_jump,
+    checked_window,
+    jump_of,
+    moment,
+    row_seconds,
+    window_numbers,
+    window_of,
+)
 from calibrant.metrics.meter import CalibrationMeter
 
 __all__ = ["CalibrationMonitor", "WindowReport"]
@@ -94,6 +107,9 @@ class WindowReport(PlainDocument):
         return f"WindowReport({self.index}: {rows}, {said}, p-value {self.p_value:.3g}{state})"
 
 
+_Step = tuple[Progress, list[WindowReport]]  # where the monitor stands then, what ended on the way
+
+
 class CalibrationMonitor:
     """Watch the calibration of a model over time.
 
@@ -113,8 +129,12 @@ class CalibrationMonitor:
         What the scores are.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
         Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    max_jump : timedelta, optional
+        For windows of time: a time further ahead of the newest window is refused. 31 days or 10
+        windows by default, whichever is longer; ``timedelta.max`` is no limit. The attribute may
+        be changed at any time.
     on_window : callable, optional
-        Called with the ``WindowReport`` of every window as it ends, to log or to page somebody.
+        Called with the ``WindowReport`` of every window that has ended, to log or to page somebody.
 
     Attributes
     ----------
@@ -132,6 +152,17 @@ class CalibrationMonitor:
     -----
     The detector starts anew after an alarm. It judges the confidence, the largest probability of
     a row; weights have no place in it.
+
+    A batch is counted whole or not at all. An error that ``update`` finds in the arrays leaves the
+    monitor as it was: repair the batch and send it again.
+
+    ``on_window`` is called when the rows of the batch and its windows have been kept, in the order
+    of the windows. Where it raises, it is still called for the other windows of the batch, and
+    then the first of its errors is raised, with a note: those rows must not be sent again. An
+    ``on_window`` that may fail should handle its errors itself.
+
+    Threads may share a monitor. Each window is reported on the thread whose rows ended it, so that
+    ``on_window`` may run on several threads at once; it may use the monitor.
 
     References
     ----------
@@ -159,6 +190,7 @@ class CalibrationMonitor:
         n_bins: int = DEFAULT_BINS,
         input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
         row_sums: RowRule = "strict",
+        max_jump: timedelta | None = None,
         on_window: Any = None,
     ) -> None:
         self.window = checked_window(window)
@@ -168,35 +200,32 @@ class CalibrationMonitor:
             raise ValueError(f"min_error must lie in [0, 1), got {shown(min_error)}")
         self.expected_run = float(expected_run)
         self.min_error = float(min_error)
+        self.max_jump = checked_jump(max_jump, self.window)
         self.on_window = on_window
         self.windows: list[WindowReport] = []
-        self.late_rows = 0
-        self._settings: dict[str, Any] = {
-            "n_bins": n_bins,
-            "input": input,
-            "row_sums": row_sums,
-            "classwise": False,
-        }
-        self._open = self._meter()
-        self._place = 0  # of the open window: its first row, or its number since 1970
-        self._begun = False
-        self._ended = 0
-        self._evidence = -np.inf
+        self._meter = CalibrationMeter(n_bins, input, row_sums=row_sums, classwise=False)
+        self._now = Progress()
+        self._lock = OwnLock()  # held from reading where the monitor stands to replacing it
 
     def __repr__(self) -> str:
         size = f"{self.window:,} rows" if isinstance(self.window, int) else str(self.window)
         alarms = sum(window.alarm for window in self.windows)
         return (
-            f"CalibrationMonitor({counted(self._ended, 'window')} of {size}, "
+            f"CalibrationMonitor({counted(self._now.ended, 'window')} of {size}, "
             f"{counted(alarms, 'alarm')})"
         )
+
+    @property
+    def late_rows(self) -> int:
+        """Rows that came after their window of time had ended."""
+        return self._now.late_rows
 
     # --- rows in, windows out ---
 
     def update(
         self, scores: Any, labels: Any, *, time: Any = None, ignore_index: int | None = None
     ) -> list[WindowReport]:
-        """Add rows, in the order in which they came.
+        """Add rows, in the order in which they came: all of them, or none where one is refused.
 
         Parameters
         ----------
@@ -204,9 +233,9 @@ class CalibrationMonitor:
             Probabilities or logits, as the monitor was told; 1-D for class 1 of two.
         labels : array of shape (n_rows,)
             The true classes.
-        time : datetime, float, or array of shape (n_rows,), optional
-            When: a time with its zone, seconds since 1970, or ``datetime64`` in UTC; one for all
-            rows or one each. Needed where windows are of time.
+        time : datetime, date, float, or array of shape (n_rows,), optional
+            When: a time with its zone, a date (midnight in UTC), seconds since 1970, or
+            ``datetime64`` in UTC; one for all rows or one each. Needed where windows are of time.
         ignore_index : int, optional
             Rows with this label are left out.
 
@@ -218,21 +247,31 @@ class CalibrationMonitor:
         Raises
         ------
         ValueError
-            Where an array is refused: the message names the rule, the value and the row.
+            Where an array is refused: the message names the rule, the value and the row. A time
+            too far ahead of the newest window (``max_jump``) is refused, too.
         """
         if isinstance(self.window, int):
             if time is not None:
                 raise ValueError("time goes with windows of time: this one counts rows")
-            rows, labels, _ = accepted(
-                scores, labels, None, self._open.input, ignore_index, may_be_empty=True
-            )
-            return list(self._by_count(rows, _one_per_row(labels, rows)))
+            batch = self._batch(scores, labels, ignore_index)
+            with self._lock:
+                found = self._keep(self._by_count(batch, self.window))
+            self._call_back(found)
+            return found
         if time is None:
             raise ValueError("windows of time need the time of the rows: update(.., time=..)")
-        rows = as_scores(scores, self._open.input, may_be_empty=True)
-        target = _one_per_row(labels, rows)
-        at = window_numbers(time, len(target), self.window)
-        return list(self._by_time(rows, target, at, ignore_index))
+        batch = self._batch(scores, labels, ignore_index)
+        seconds = row_seconds(time, len(batch.labels))
+        with self._lock:
+            late = self._now.late_rows
+            found = self._keep(self._by_time(batch, seconds, self.window))
+            late = self._now.late_rows - late
+        try:
+            self._call_back(found)
+        finally:
+            if late:
+                warn(f"{counted(late, 'row')} left out: their window had ended when they came")
+        return found
 
     def observe(self, meter: CalibrationMeter, start: str | int, end: str | int) -> WindowReport:
         """Add a whole window that was measured elsewhere, such as by merged meters of a cluster.
@@ -261,34 +300,10 @@ class CalibrationMonitor:
             raise ValueError("a window must have at least one row, got an empty meter")
         if state.weighted:
             raise ValueError("a monitor takes rows without weights, got a meter of weighted ones")
-        report = meter.compute()
-        evidence = Evidence.of(state.stats("cells"))
-        self._evidence = evidence.log_e_value + float(np.logaddexp(0.0, self._evidence))
-        error = report.metrics["debiased_ece"].value
-        alarm = self._evidence >= np.log(self.expected_run) and error >= self.min_error
-        found = WindowReport(
-            index=self._ended,
-            start=start,
-            end=end,
-            n_rows=report.n_rows,
-            accuracy=report.metrics["accuracy"].value,
-            confidence=float(report.bins.confidence_sum.sum() / report.bins.weight.sum()),
-            ece=report.metrics["ece"].value,
-            debiased_ece=error,
-            brier=report.metrics["brier"].value,
-            nll=report.metrics["nll"].value,
-            p_value=evidence.p_value,
-            log_e_value=evidence.log_e_value,
-            evidence=self._evidence,
-            alarm=bool(alarm),
-        )
-        self._ended += 1
-        if alarm:
-            self._evidence = -np.inf
-        self.windows.append(found)
-        if self.on_window is not None:
-            self.on_window(found)
-        return found
+        with self._lock:
+            found = self._keep(self._judged(self._now, state, start, end))
+        self._call_back(found)
+        return found[0]
 
     def close(self) -> WindowReport | None:
         """End the open window before it is full.
@@ -298,18 +313,10 @@ class CalibrationMonitor:
         WindowReport or None
             The window; None where it has no rows.
         """
-        rows = self._open._row_count
-        if not rows:
-            return None
-        if isinstance(self.window, int):
-            start: str | int = self._place
-            end: str | int = self._place + rows
-            self._place += rows
-        else:
-            start, end = (moment(self._place + one, self.window) for one in (0, 1))
-            self._place += 1
-        meter, self._open = self._open, self._meter()
-        return self.observe(meter, start, end)
+        with self._lock:
+            found = self._keep(self._ended(self._now))
+        self._call_back(found)
+        return found[0] if found else None
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Convert to a data frame with one row per window.
@@ -348,7 +355,11 @@ class CalibrationMonitor:
         str
             The text.
         """
+        now = self._now
+        meter = CalibrationMeter(**self._meter._settings())
+        meter._state = now.open
         seconds = None if isinstance(self.window, int) else self.window.total_seconds()
+        jump = None if self.max_jump is None else min(self.max_jump, 2 * LONGEST).total_seconds()
         never = self.expected_run == np.inf  # which JSON has no number for
         return json.dumps(
             {
@@ -356,12 +367,13 @@ class CalibrationMonitor:
                 "window_seconds": seconds,
                 "expected_run": None if never else self.expected_run,
                 "min_error": self.min_error,
-                "meter": self._open.to_json(),
-                "place": self._place,
-                "begun": self._begun,
-                "ended": self._ended,
-                "late_rows": self.late_rows,
-                "evidence": None if self._evidence == -np.inf else self._evidence,
+                "max_jump_seconds": jump,
+                "meter": meter.to_json(),
+                "place": now.place,
+                "begun": now.begun,
+                "ended": now.ended,
+                "late_rows": now.late_rows,
+                "evidence": None if now.evidence == -np.inf else now.evidence,
             }
         )
 
@@ -395,50 +407,121 @@ class CalibrationMonitor:
             document["window"] if seconds is None else window_of(seconds),
             expected_run=np.inf if run is None else run,
             min_error=document["min_error"],
+            max_jump=jump_of(document["max_jump_seconds"]),
             on_window=on_window,
             **settings,
         )
-        check_open(meter, monitor.window, document["place"])
-        monitor._open, monitor._place, monitor._begun = meter, document["place"], document["begun"]
-        monitor._ended, monitor.late_rows = document["ended"], document["late_rows"]
+        check_open(meter._state, monitor.window, document["place"])
         evidence = document["evidence"]
-        monitor._evidence = -np.inf if evidence is None else float(evidence)
+        monitor._now = Progress(
+            meter._state,
+            evidence=-np.inf if evidence is None else float(evidence),
+            **{name: document[name] for name in ("place", "begun", "ended", "late_rows")},
+        )
         return monitor
 
-    # --- inside ---
+    # --- inside: steps from one state to the next, which change nothing until all is done ---
 
-    def _meter(self) -> CalibrationMeter:
-        return CalibrationMeter(**self._settings)
+    def _batch(self, scores: Any, labels: Any, ignore_index: int | None) -> Batch:
+        """Rows of which all but the values of the scores is checked."""
+        rows = as_scores(scores, self._meter.input, may_be_empty=True)
+        return self._meter._batch(rows, _one_per_row(labels, rows), ignore_index=ignore_index)
 
-    def _by_count(self, rows: Any, labels: NDArray[Any]) -> Iterator[WindowReport]:
-        assert isinstance(self.window, int)
-        if len(labels) == 0:
-            self._open.update(rows, labels)
-        first = 0
-        while first < len(labels):
-            last = min(first + self.window - self._open._row_count, len(labels))
-            self._open.update(rows[first:last], labels[first:last])
-            first = last
-            full = self._open._row_count == self.window
-            if full and (ended := self.close()) is not None:
-                yield ended
+    def _by_count(self, batch: Batch, window: int) -> _Step:
+        """Add rows to windows of so many rows."""
+        now, found, rows = self._now, list[WindowReport](), batch.rows
+        there = 0 if now.open is None else now.open.n_rows
+        for _, part in _parts(batch, rows, (there + np.arange(len(rows))) // window):
+            now = self._with_rows(now, part)
+            if now.open is not None and now.open.n_rows == window:
+                now, ended = self._ended(now)
+                found += ended
+        return now, found
 
-    def _by_time(
-        self, rows: Any, labels: NDArray[Any], at: NDArray[np.int64], ignore_index: int | None
-    ) -> Iterator[WindowReport]:
-        late = 0
-        for number in np.unique(at):
-            chosen = np.flatnonzero(at == number)
-            if self._begun and number < self._place:
-                late += len(chosen)
-                continue
-            if self._begun and number > self._place and (ended := self.close()) is not None:
-                yield ended
-            self._place, self._begun = int(number), True
-            self._open.update(rows[chosen], labels[chosen], ignore_index=ignore_index)
-        if late:
-            self.late_rows += late
-            warn(f"{counted(late, 'row')} left out: their window had ended when they came")
+    def _by_time(self, batch: Batch, seconds: Floats, window: timedelta) -> _Step:
+        """Add rows to windows of time; those that come too late are counted, and left out."""
+        now, found, rows = self._now, list[WindowReport](), batch.rows
+        seconds = seconds[rows]
+        at = window_numbers(seconds, window)
+        check_jumps(at, seconds, rows, now.place if now.begun else None, window, self.max_jump)
+        in_time = at >= now.place if now.begun else np.ones(len(at), bool)
+        for number, part in _parts(batch, rows[in_time], at[in_time]):
+            if now.begun and number > now.place:
+                now, ended = self._ended(now)
+                found += ended
+            now = self._with_rows(replace(now, place=number, begun=True), part)
+        late = int(np.count_nonzero(~in_time))
+        return replace(now, late_rows=now.late_rows + late), found
+
+    def _with_rows(self, now: Progress, batch: Batch) -> Progress:
+        added = self._meter._measured(batch, now.open)
+        return now if added is None else replace(now, open=total(now.open, added))
+
+    def _ended(self, now: Progress) -> _Step:
+        """End the open window, where it has rows."""
+        if now.open is None:
+            return now, []
+        if isinstance(self.window, int):
+            start: str | int = now.place
+            end: str | int = now.place + now.open.n_rows
+            after = now.place + now.open.n_rows
+        else:
+            start, end = (moment(now.place + one, self.window) for one in (0, 1))
+            after = now.place + 1
+        return self._judged(replace(now, open=None, place=after), now.open, start, end)
+
+    def _judged(self, now: Progress, state: MeterState, start: str | int, end: str | int) -> _Step:
+        """Add what a whole window says to the evidence."""
+        report = metered(state)
+        evidence = Evidence.of(state.stats("cells"))
+        so_far = evidence.log_e_value + float(np.logaddexp(0.0, now.evidence))
+        error = report.metrics["debiased_ece"].value
+        alarm = so_far >= np.log(self.expected_run) and error >= self.min_error
+        found = WindowReport(
+            index=now.ended,
+            start=start,
+            end=end,
+            n_rows=report.n_rows,
+            accuracy=report.metrics["accuracy"].value,
+            confidence=float(report.bins.confidence_sum.sum() / report.bins.weight.sum()),
+            ece=report.metrics["ece"].value,
+            debiased_ece=error,
+            brier=report.metrics["brier"].value,
+            nll=report.metrics["nll"].value,
+            p_value=evidence.p_value,
+            log_e_value=evidence.log_e_value,
+            evidence=so_far,
+            alarm=bool(alarm),
+        )
+        return replace(now, ended=now.ended + 1, evidence=-np.inf if alarm else so_far), [found]
+
+    # --- .. and what is done then ---
+
+    def _keep(self, step: _Step) -> list[WindowReport]:
+        """Make a step that was taken under the lock."""
+        self._now, found = step
+        self.windows.extend(found)
+        return found
+
+    def _call_back(self, found: list[WindowReport]) -> None:
+        """Report windows, without the lock: every one of them, even where some reports fail."""
+        on_window = self.on_window
+        if on_window is None:
+            return
+        errors: list[Exception] = []
+        for window in found:
+            try:
+                on_window(window)
+            except Exception as error:
+                error.add_note(
+                    f"on_window raised this for window {window.index}. The rows of this call are "
+                    "counted and its windows are kept: do not send the rows again"
+                )
+                errors.append(error)
+        if errors:
+            for other in errors[1:]:
+                errors[0].add_note(f"on_window also raised {other!r}")
+            raise errors[0]
 
 
 def _one_per_row(labels: Any, rows: Array) -> NDArray[Any]:
@@ -447,3 +530,17 @@ def _one_per_row(labels: Any, rows: Array) -> NDArray[Any]:
     if found.shape[:1] != (rows.shape[0],):
         raise ValueError(f"labels must be one per row ({rows.shape[0]}), got shape {found.shape}")
     return found
+
+
+def _parts(
+    batch: Batch, rows: NDArray[np.intp], at: NDArray[np.int64]
+) -> Iterator[tuple[int, Batch]]:
+    """These rows by the windows that they are in; the whole batch is checked before the first."""
+    if len(rows) and len(rows) == len(batch.rows) and at.min() == at.max():
+        yield int(at[0]), batch  # checked on its way into the meter
+        return
+    batch.check()
+    order = np.argsort(at, kind="stable")
+    numbers, starts = np.unique(at[order], return_index=True)
+    for number, chosen in zip(numbers, np.split(rows[order], starts[1:]), strict=False):
+        yield int(number), batch.take(chosen)

@@ -59,7 +59,7 @@ from calibrant._partition import (
 from calibrant._profile_checks import check_arrays, check_rows, check_scale, check_settings
 from calibrant._progress import reporter
 from calibrant._rows import log_odds, top_k
-from calibrant._threads import available_cores, mapping
+from calibrant._threads import OwnLock, available_cores, mapping
 from calibrant._types import Array, Floats, InputKind, Progress, Report
 
 EXACT_CLASSES = 64  # up to here the gaps themselves are the smaller and exact summary
@@ -150,6 +150,9 @@ class TemperatureProfile:
     psi(b) - b d_y, y being the label. Up to 64 classes it keeps the gaps themselves; beyond, 612
     bytes per row (with ``top_k=10``), however many classes there are.
 
+    Threads may call ``update`` at the same time; the order of their batches is not determined.
+    Read the profile when they are done.
+
     Examples
     --------
     >>> profile = TemperatureProfile.from_logits([[2.0, 0.0, 1.0], [0.0, 3.0, 0.5]], [0, 2])
@@ -169,6 +172,7 @@ class TemperatureProfile:
         self.input: InputKind = "logits"
         self._blocks: list[_Block] = []
         self._association = Association()  # of the first rows
+        self._lock = OwnLock()  # held while rows are added or joined
 
     # --- building ---
 
@@ -340,10 +344,7 @@ class TemperatureProfile:
         expected = self.n_classes if self._blocks else None
         scores = as_scores(scores, kind, expected, may_be_empty=may_be_empty)
         rows, classes = scores.shape
-        if expected not in (None, classes):
-            raise ValueError(f"the profile has {self.n_classes} classes, got rows with {classes}")
-        if self._blocks and self.input != kind:
-            raise ValueError(f"the profile is made of {self.input}, got rows of {kind}")
+        self._check_alike(classes, kind)
         target = as_labels(labels, rows, classes)
         weight = as_weights(sample_weight, rows)
         if rows == 0:
@@ -357,15 +358,29 @@ class TemperatureProfile:
         peak = np.concatenate([part.peak for part in parts])
         label_gap = np.concatenate([part.label_gap for part in parts])
         block = _block_of(_joined([part.rows for part in parts]), peak, label_gap, weight)
-        seen = self._association
-        if associate and seen.rows < MOST_ROWS:
-            seen += association(scores, target, weight, kind)
-        if self._blocks:
-            self._association = seen
-            self._blocks.append(block)
-        else:  # all at once, so that an interrupt leaves nothing half done
-            self.__dict__.update(n_classes=classes, input=kind, _association=seen, _blocks=[block])
+        found = Association()
+        if associate and self._association.rows < MOST_ROWS:
+            found = association(scores, target, weight, kind)
+        with self._lock:
+            self._check_alike(classes, kind)  # another thread may have added the first rows
+            seen = self._association + found
+            if self._blocks:
+                self._association = seen
+                self._blocks.append(block)
+            else:  # all at once, so that an interrupt leaves nothing half done
+                self.__dict__.update(
+                    n_classes=classes, input=kind, _association=seen, _blocks=[block]
+                )
         return self
+
+    def _check_alike(self, classes: int, kind: InputKind) -> None:
+        """Refuse rows that differ from those that are there."""
+        if not self._blocks:
+            return
+        if self.n_classes != classes:
+            raise ValueError(f"the profile has {self.n_classes} classes, got rows with {classes}")
+        if self.input != kind:
+            raise ValueError(f"the profile is made of {self.input}, got rows of {kind}")
 
     @classmethod
     def concat(cls, profiles: Iterable[TemperatureProfile]) -> Self:
@@ -463,18 +478,21 @@ class TemperatureProfile:
 
     @property
     def _block(self) -> _HostBlock:
-        if not self._blocks:
+        blocks = self._blocks
+        if not blocks:
             raise ValueError("the profile has no rows yet: call update first")
-        first = self._blocks[0]
-        if len(self._blocks) > 1 or not isinstance(first, _HostBlock):
+        first = blocks[0]
+        if len(blocks) == 1 and isinstance(first, _HostBlock):
+            return first
+        with self._lock:  # what another thread adds meanwhile must not be lost
             rows = joined([_fetched(block.rows) for block in self._blocks])
             rest = [
                 np.concatenate([getattr(block, field.name) for block in self._blocks])
                 for field in fields(_Block)[1:]
             ]
-            first = _HostBlock(rows, *rest)
-            self._blocks = [first]
-        return first
+            whole = _HostBlock(rows, *rest)
+            self._blocks = [whole]
+        return whole
 
     @property
     def weight(self) -> NDArray[np.float64]:

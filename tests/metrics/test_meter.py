@@ -11,8 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import calibrant
 from calibrant import metrics
 from calibrant.metrics import CalibrationMeter
+from calibrant.metrics.confidence_meter import ConfidenceMeter
 
 
 def example(rows=400, classes=4, seed=0):
@@ -471,6 +473,49 @@ def test_rows_that_are_ignored_do_not_count():
     meter = CalibrationMeter(input="logits").update(logits, marked, weight, ignore_index=-100)
     plain = CalibrationMeter(input="logits").update(logits[kept], labels[kept], weight[kept])
     assert meter.to_json() == plain.to_json()
+
+
+def test_errors_name_the_row_of_the_array_with_ignored_rows():
+    logits, probs, labels = example()
+    labels[::3] = -100
+    logits[0] = probs[0] = np.nan  # ignored, whatever it holds
+    for scores, kind, message in (
+        (probs, "probs", "got nan at row 100, class 2"),
+        (logits, "logits", "got nan at row 100, class 2"),
+    ):
+        meter = CalibrationMeter(input=kind).update(scores, labels, ignore_index=-100)
+        before = meter.to_json()
+        bad = scores.copy()
+        bad[100, 2] = np.nan
+        with pytest.raises(ValueError, match=message):
+            meter.update(bad, labels, ignore_index=-100)
+        assert meter.to_json() == before
+    with pytest.raises(ValueError, match=r"labels must lie in 0\.\.3, got 9 at row 100"):
+        meter.update(logits, np.where(np.arange(400) == 100, 9, labels), ignore_index=-100)
+    confident = ConfidenceMeter()
+    with pytest.raises(ValueError, match=r"got 1\.5 in row 2"):
+        confident.update([9.0, 0.5, 1.5], [0, 0, 0], [-1, 0, 0], ignore_index=-1)
+
+
+def test_ignored_rows_of_weights_that_are_zero_everywhere():
+    _, probs, _ = example(3)
+    with pytest.raises(ValueError, match="must not be zero everywhere"):
+        CalibrationMeter().update(probs, [0, 1, -1], [0.0, 0.0, 1.0], ignore_index=-1)
+
+
+def test_probabilities_as_logits_are_told_beside_ignored_rows():
+    _, probs, labels = example()
+    labels[::2] = -100
+    padded = np.where(labels[:, None] < 0, 50.0, probs)
+    with pytest.warns(calibrant.CalibrationWarning, match="looks like probabilities"):
+        CalibrationMeter(input="logits").update(padded, labels, ignore_index=-100)
+
+
+def test_errors_name_rows_without_a_positive_value():
+    probs = np.full((300_000, 4), 0.2)
+    probs[290_000] = 0.0
+    with pytest.raises(ValueError, match="row 290000 has none"):
+        CalibrationMeter(row_sums="normalize").update(probs, np.zeros(300_000, int))
 
 
 def test_the_report_prints_a_table():

@@ -61,8 +61,8 @@ from calibrant.formulas import (
     SeenClasses,
     TemperatureFormula,
     confidence_of,
-    unsmoothed,
 )
+from calibrant.formulas.smoothed import unsmoothed
 from calibrant.profile import TemperatureProfile
 
 USUAL_WIDTH = 16  # numbers per logit that a tile has room for; for more of them it is smaller

@@ -83,8 +83,8 @@ def warn_of_unseen(labels: Labels, weight: Floats, logits: Floats, some: slice) 
     unseen = np.bincount(labels, weight, logits.shape[1]) == 0.0
     if unseen.sum() == len(unseen) - 1:
         warn(
-            f"all rows have class {labels[0]}, which leaves nothing to learn but a temperature: add "
-            "rows of the other classes"
+            f"all rows have class {labels[0]}, which leaves nothing to learn but a temperature: "
+            "add rows of the other classes"
         )
         return
     if not unseen.any() or not weight[some].any():

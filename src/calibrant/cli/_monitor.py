@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,9 +18,6 @@ from calibrant.cli._options import (
     given,
 )
 from calibrant.cli._streaming import open_for
-
-if TYPE_CHECKING:
-    from calibrant.monitoring import WindowReport
 
 
 def monitor(
@@ -62,12 +59,12 @@ def monitor(
     if stream.input == "confidence":
         raise ValueError("a monitor reads logits or probs, got confidences alone")
     settings = given(expected_run=expected_run, min_error=min_error, n_bins=n_bins)
-    watch = CalibrationMonitor(window, input=stream.input, on_window=_print_window, **settings)
+    watch = CalibrationMonitor(window, input=stream.input, **settings)
     for batch in stream:
         with batch.blamed():
-            watch.update(batch.scores, batch.labels, ignore_index=ignore_index)
-    watch.close()
-
-
-def _print_window(window: WindowReport) -> None:
-    typer.echo(window.to_json())
+            ended = watch.update(batch.scores, batch.labels, ignore_index=ignore_index)
+        for one in ended:
+            typer.echo(one.to_json())
+    last = watch.close()
+    if last is not None:
+        typer.echo(last.to_json())

@@ -29,7 +29,7 @@ from calibrant.formulas.increasing import IncreasingTable, QuadratureMap
 from calibrant.formulas.odds import OddsMap
 from calibrant.formulas.reading import LogEntropy, LogGaps, Margin, Reading, TopLogits
 from calibrant.formulas.seen_classes import SeenClasses
-from calibrant.formulas.smoothed import Smoothed, unsmoothed
+from calibrant.formulas.smoothed import Smoothed
 from calibrant.formulas.temperature import (
     AbsoluteLink,
     ConstantTemperature,
@@ -83,5 +83,4 @@ __all__ = [
     "TwoClassMap",
     "VennAbersMap",
     "confidence_of",
-    "unsmoothed",
 ]

@@ -86,7 +86,7 @@ class SeenClasses(Formula):
         seen = checked_array(self, "seen", ndim=1, kind="int64")
         require(2 <= len(seen) < classes, "seen must hold two classes at least, and not all")
         require(bool((np.diff(seen) > 0).all()), "seen must be in increasing order")
-        require(0 <= seen[0] and seen[-1] < classes, f"seen must lie in 0..{classes - 1}")
+        require(seen[0] >= 0 and seen[-1] < classes, f"seen must lie in 0..{classes - 1}")
         require(np.array_equal(place, _places(classes, seen)), "place must follow from seen")
         checked_positive(self, "temperature")
         checked_part(self, "formula", Formula)

@@ -140,16 +140,5 @@ class Smoothed(Formula):
 
 
 def unsmoothed(formula: Formula) -> Formula:
-    """Give the formula inside a smoothed one; any other as it is.
-
-    Parameters
-    ----------
-    formula : Formula
-        Any formula.
-
-    Returns
-    -------
-    Formula
-        One that is not smoothed.
-    """
+    """The formula inside a smoothed one; any other as it is."""
     return formula.formula if isinstance(formula, Smoothed) else formula

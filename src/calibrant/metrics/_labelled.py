@@ -175,7 +175,7 @@ def valid_probabilities(array: Array, row_sums: RowRule, first_row: int = 0) -> 
     check_probabilities(array, rows=row_sums, first_row=first_row)
     if array.shape[0] and bool((array > 1.0).any()):  # by rounding
         array = array_namespace(array).clip(array, 0.0, 1.0)
-    return normalize_rows(array) if row_sums == "normalize" else array
+    return normalize_rows(array, first_row=first_row) if row_sums == "normalize" else array
 
 
 def from_logits(array: Array, labels: Labels, first_row: int = 0) -> tuple[Array, Floats]:

@@ -90,6 +90,11 @@ class MeterState:
     def __add__(self, other: MeterState) -> MeterState:
         return MeterState(self.layout, self.counts + other.counts, self.sums + other.sums)
 
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return int(self.count("rows"))
+
     def count(self, name: str) -> Counts:
         """A part of the counts: a view, so that it can be added to."""
         return _part(self.counts, self.layout.counts, name)
@@ -137,6 +142,27 @@ class MeterState:
         index = bin_index(confidence, equal_width_edges(self.layout.n_bins))
         variance = data.weight**2 * confidence * (1.0 - confidence)
         self.sum("null_variance")[...] += np.bincount(index, variance, self.layout.n_bins)
+
+
+def total(state: MeterState | None, added: MeterState) -> MeterState:
+    """The rows of both."""
+    if state is None:
+        return added
+    check_same(state.layout, added.layout)
+    return state + added
+
+
+def check_same(first: Layout, second: Layout) -> None:
+    """Refuse to add what does not add up; settings are compared elsewhere."""
+    if first.n_classes != second.n_classes:
+        raise ValueError(
+            "a meter's rows must have the same classes, "
+            f"got {first.n_classes} and {second.n_classes}"
+        )
+    if first.scores != second.scores:
+        raise ValueError(
+            f"meters must keep the same scores, got {first.scores} and {second.scores}"
+        )
 
 
 # --- what every state obeys -------------------------------------------------------------------

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from reprlib import repr as shown
 from types import NoneType
 from typing import Any
 
+import numpy as np
+
 from calibrant import _json
+from calibrant.metrics._meter_state import MeterState
 from calibrant.metrics._window_times import LONGEST
-from calibrant.metrics.meter import CalibrationMeter
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a monitor stands; never changed, only replaced, so that it is always whole."""
+
+    open: MeterState | None = None  # the rows of the open window
+    place: int = 0  # of the open window: its first row, or its number since 1970
+    begun: bool = False  # whether a row had a time
+    ended: int = 0
+    late_rows: int = 0
+    evidence: float = -np.inf
+
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "a whole number": (int,),
@@ -26,6 +42,7 @@ _STATE = {
     "window_seconds": "a number or null",
     "expected_run": "a number or null",
     "min_error": "a number",
+    "max_jump_seconds": "a number or null",
     "meter": "text",
     "place": "a whole number",
     "begun": "true or false",
@@ -64,9 +81,9 @@ def _check_kind(name: str, value: Any, kind: str) -> None:
         raise ValueError(f"{name} of a monitor must be {kind}, got {shown(value)}")
 
 
-def check_open(meter: CalibrationMeter, window: int | timedelta, place: int) -> None:
+def check_open(state: MeterState | None, window: int | timedelta, place: int) -> None:
     """Refuse an open window that no monitor has: it could not be filled, or not be ended."""
-    if meter._state is not None and meter._state.weighted:
+    if state is not None and state.weighted:
         raise ValueError("the open window of a monitor must have rows without weights")
     if isinstance(window, timedelta):
         if abs(place) * window.total_seconds() > 2 * LONGEST.total_seconds():
@@ -74,8 +91,7 @@ def check_open(meter: CalibrationMeter, window: int | timedelta, place: int) -> 
         return
     if place < 0:
         raise ValueError(f"place of a monitor must be at least 0, got {place}")
-    if meter._row_count >= window:
+    if state is not None and state.n_rows >= window:
         raise ValueError(
-            f"the open window of a monitor must have fewer than {window} rows, "
-            f"got {meter._row_count}"
+            f"the open window of a monitor must have fewer than {window} rows, got {state.n_rows}"
         )

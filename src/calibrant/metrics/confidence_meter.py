@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calibrant._arrays import as_numpy, as_weights
 from calibrant._binning import equal_width_edges
 from calibrant._tables import counted
+from calibrant._threads import OwnLock
 from calibrant._types import Floats
 from calibrant.metrics._labelled import Labelled
 from calibrant.metrics._meter_report import MeterReport, report
@@ -42,6 +43,10 @@ class ConfidenceMeter:
     --------
     CalibrationMeter : The same for whole rows of probabilities, with all metrics.
 
+    Notes
+    -----
+    Threads may share a meter: every row of every ``update`` is counted once.
+
     Examples
     --------
     >>> meter = ConfidenceMeter().update([0.9, 0.8, 0.6], [2, 0, 1], [2, 0, 0])
@@ -52,11 +57,12 @@ class ConfidenceMeter:
     def __init__(self, n_bins: int = DEFAULT_BINS) -> None:
         equal_width_edges(n_bins)  # refuses what is no number of bins
         self.n_bins = int(n_bins)
-        self._state = MeterState.empty(Layout(self.n_bins, 2, False, ("accuracy",)))
-        self._n_classes = 0
+        empty = MeterState.empty(Layout(self.n_bins, 2, False, ("accuracy",)))
+        self._seen = (empty, 0)  # and the number of classes; replaced together
+        self._lock = OwnLock()  # held while they are replaced
 
     def __repr__(self) -> str:
-        rows = counted(int(self._state.count("rows")), "row")
+        rows = counted(self._seen[0].n_rows, "row")
         return f"ConfidenceMeter({rows}, {counted(self.n_bins, 'bin')})"
 
     def update(
@@ -102,20 +108,23 @@ class ConfidenceMeter:
                     f"{array.shape}"
                 )
         weight = as_weights(sample_weight, len(said))
-        if ignore_index is not None:
-            kept = true != ignore_index
-            said, chosen, true, weight = said[kept], chosen[kept], true[kept], weight[kept]
-        _check(said, chosen, true)
+        kept = (
+            np.arange(len(said)) if ignore_index is None else np.flatnonzero(true != ignore_index)
+        )
+        _check(said, chosen, true, kept)
+        said, chosen, true, weight = said[kept], chosen[kept], true[kept], weight[kept]
         if len(said):
             right = (chosen == true).astype(np.int64)
             rows = _TopLabels(
                 said[:, None], right, weight, sample_weight is not None, streamed=True
             )
             rows.once("kde-columns", lambda: rows.top_label)
-            added = MeterState.empty(self._state.layout)
+            added = MeterState.empty(self._seen[0].layout)
             added.add(rows)
-            self._state = self._state + added
-            self._n_classes = max(self._n_classes, 1 + int(max(chosen.max(), true.max())))
+            classes = 1 + int(max(chosen.max(), true.max()))
+            with self._lock:
+                state, n_classes = self._seen
+                self._seen = (state + added, max(n_classes, classes))
         return self
 
     def merge(self, other: ConfidenceMeter) -> ConfidenceMeter:
@@ -142,8 +151,8 @@ class ConfidenceMeter:
                 f"{other.n_bins}"
             )
         merged = ConfidenceMeter(self.n_bins)
-        merged._state = self._state + other._state
-        merged._n_classes = max(self._n_classes, other._n_classes)
+        (mine, my_classes), (theirs, their_classes) = self._seen, other._seen
+        merged._seen = (mine + theirs, max(my_classes, their_classes))
         return merged
 
     def compute(self) -> MeterReport:
@@ -160,21 +169,22 @@ class ConfidenceMeter:
         ValueError
             Where the meter has not seen a row.
         """
-        if not self._state.count("rows"):
+        state, n_classes = self._seen
+        if not state.n_rows:
             raise ValueError("a meter must see at least one row before compute, got none")
-        full = report(self._state)
+        full = report(state)
         known = {name: value for name, value in full.metrics.items() if _is_readable(name)}
-        return replace(full, metrics=known, n_classes=self._n_classes)
+        return replace(full, metrics=known, n_classes=n_classes)
 
     @property
     def counts(self) -> NDArray[np.int64]:
         """All counts as one flat vector (a copy)."""
-        return self._state.counts.copy()
+        return self._seen[0].counts.copy()
 
     @property
     def sums(self) -> Floats:
         """All sums as one flat vector (a copy)."""
-        return self._state.sums.copy()
+        return self._seen[0].sums.copy()
 
 
 def _is_readable(name: str) -> bool:
@@ -183,11 +193,11 @@ def _is_readable(name: str) -> bool:
     return name == "accuracy" or reads in _READABLE
 
 
-def _check(said: Floats, chosen: NDArray[Any], true: NDArray[Any]) -> None:
-    bad = ~((said >= 0.0) & (said <= 1.0 + 1e-6))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"confidences must lie in [0, 1], got {said[row]} in row {row}")
-    for name, array in (("predictions", chosen), ("labels", true)):
+def _check(said: Floats, chosen: NDArray[Any], true: NDArray[Any], rows: NDArray[np.intp]) -> None:
+    """Refuse what is wrong in any of these rows; they have the numbers of the arrays given."""
+    bad = rows[~((said[rows] >= 0.0) & (said[rows] <= 1.0 + 1e-6))]
+    if len(bad):
+        raise ValueError(f"confidences must lie in [0, 1], got {said[bad[0]]} in row {bad[0]}")
+    for name, array in (("predictions", chosen[rows]), ("labels", true[rows])):
         if array.dtype.kind not in "iu" or (len(array) and array.min() < 0):
             raise ValueError(f"{name} must be classes: whole numbers of at least 0")

@@ -9,24 +9,24 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import as_labels, as_weights, as_working_float, row_tiles
 from calibrant._binning import equal_width_edges
-from calibrant._mistakes import warn_if_probabilities
 from calibrant._tables import counted
-from calibrant._types import Array, Floats, InputKind, RowRule
+from calibrant._threads import OwnLock
+from calibrant._types import Floats, InputKind, RowRule
 from calibrant.metrics import _meter_files as files
-from calibrant.metrics._labelled import (
-    Labelled,
-    accepted,
-    check_row_rule,
-    from_logits,
-    valid_probabilities,
-)
+from calibrant.metrics._batches import Batch
+from calibrant.metrics._labelled import check_row_rule
 from calibrant.metrics._meter_report import MeterReport, report
-from calibrant.metrics._meter_state import Layout, MeterState, checked_state, score_names
+from calibrant.metrics._meter_state import (
+    Layout,
+    MeterState,
+    check_same,
+    checked_state,
+    score_names,
+    total,
+)
 from calibrant.metrics._readings import DEFAULT_BINS
 
-_TILE = 2**20  # elements that are looked at together: the meter's working memory
 _SETTINGS = ("n_bins", "input", "row_sums", "classwise")
 
 
@@ -48,6 +48,10 @@ class CalibrationMeter:
     ------
     ValueError
         Where a setting is refused.
+
+    Notes
+    -----
+    Threads may share a meter: every row of every ``update`` is counted once.
 
     Examples
     --------
@@ -72,7 +76,8 @@ class CalibrationMeter:
         self.input: InputKind = input
         self.row_sums: RowRule = row_sums
         self.classwise = bool(classwise)
-        self._state: MeterState | None = None
+        self._state: MeterState | None = None  # never changed, only replaced
+        self._lock = OwnLock()  # held while it is replaced
 
     def __repr__(self) -> str:
         bins = counted(self.n_bins, "bin")
@@ -80,7 +85,8 @@ class CalibrationMeter:
 
     def _repr_html_(self) -> str | None:
         """The table of ``compute``; None, for the plain text, before the first row."""
-        return None if self._state is None else self.compute()._repr_html_()
+        state = self._state
+        return None if state is None else report(state)._repr_html_()
 
     # --- rows in, numbers out ---
 
@@ -115,23 +121,18 @@ class CalibrationMeter:
         ValueError
             Where an array is refused: the message names the rule, the value and the row.
         """
-        expected = None if self._state is None else self._state.layout.n_classes
-        array, labels, sample_weight = accepted(
-            scores, labels, sample_weight, self.input, ignore_index, expected, may_be_empty=True
+        state = self._state
+        batch = self._batch(
+            scores,
+            labels,
+            sample_weight,
+            ignore_index=ignore_index,
+            n_classes=None if state is None else state.layout.n_classes,
         )
-        n_rows, n_classes = array.shape
-        target, weight = as_labels(labels, n_rows, n_classes), as_weights(sample_weight, n_rows)
-        added = self._fresh(n_classes)
-        if n_rows == 0:
-            return self
-        if self.input == "logits":
-            warn_if_probabilities(array)
-        for tile in row_tiles(array, _TILE):
-            probs, log_true = self._probabilities(array[tile], target[tile], tile.start)
-            weighted = sample_weight is not None
-            rows = Labelled(probs, target[tile], weight[tile], weighted, log_true, streamed=True)
-            added.add(rows)
-        self._state = added if self._state is None else self._state + added
+        added = self._measured(batch, state)
+        if added is not None:
+            with self._lock:
+                self._state = total(self._state, added)
         return self
 
     def merge(self, other: CalibrationMeter) -> CalibrationMeter:
@@ -158,11 +159,8 @@ class CalibrationMeter:
                 f"got {self._settings()} and {other._settings()}"
             )
         merged = CalibrationMeter(**self._settings())
-        states = [state for state in (self._state, other._state) if state is not None]
-        if len(states) == 2:
-            _check_same(states[0].layout, states[1].layout)
-        if states:
-            merged._state = sum(states, start=MeterState.empty(states[0].layout))
+        mine, theirs = self._state, other._state
+        merged._state = mine if theirs is None else total(mine, theirs)
         return merged
 
     def compute(self) -> MeterReport:
@@ -178,21 +176,24 @@ class CalibrationMeter:
         ValueError
             Where the meter has not seen a row.
         """
-        if self._state is None:
+        state = self._state
+        if state is None:
             raise ValueError("a meter must see at least one row before compute, got none")
-        return report(self._state)
+        return report(state)
 
     # --- the state, and its ways in and out ---
 
     @property
     def counts(self) -> NDArray[np.int64]:
         """All counts as one flat vector (a copy); empty before the first row."""
-        return np.zeros(0, np.int64) if self._state is None else self._state.counts.copy()
+        state = self._state
+        return np.zeros(0, np.int64) if state is None else state.counts.copy()
 
     @property
     def sums(self) -> Floats:
         """All sums as one flat vector (a copy); empty before the first row."""
-        return np.zeros(0) if self._state is None else self._state.sums.copy()
+        state = self._state
+        return np.zeros(0) if state is None else state.sums.copy()
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Take the meter apart, for a file.
@@ -204,13 +205,16 @@ class CalibrationMeter:
         arrays : dict of str to ndarray
             The flat vectors "counts" and "sums".
         """
-        layout = None if self._state is None else self._state.layout
+        state = self._state
+        layout = None if state is None else state.layout
         document = {
             **self._settings(),
             "n_classes": None if layout is None else layout.n_classes,
             "scores": list(score_names() if layout is None else layout.scores),
         }
-        return document, {"counts": self.counts, "sums": self.sums}
+        if state is None:  # read once: another thread may replace it at any time
+            return document, {"counts": np.zeros(0, np.int64), "sums": np.zeros(0)}
+        return document, {"counts": state.counts.copy(), "sums": state.sums.copy()}
 
     @classmethod
     def from_state(
@@ -327,39 +331,27 @@ class CalibrationMeter:
 
     @property
     def _row_count(self) -> int:
-        return 0 if self._state is None else int(self._state.count("rows"))
+        state = self._state
+        return 0 if state is None else state.n_rows
 
     def _settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _SETTINGS}
 
-    def _fresh(self, n_classes: int) -> MeterState:
-        """An empty state for rows with so many classes."""
-        layout = Layout(self.n_bins, n_classes, self.classwise, score_names())
-        if self._state is not None:
-            _check_same(self._state.layout, layout)
-        return MeterState.empty(layout)
+    def _batch(self, scores: Any, labels: Any, sample_weight: Any = None, **rules: Any) -> Batch:
+        """Rows of the kind that this meter takes."""
+        return Batch.of(scores, labels, sample_weight, self.input, self.row_sums, **rules)
 
-    def _probabilities(
-        self, tile: Array, labels: NDArray[np.int64], first_row: int
-    ) -> tuple[Array, Floats | None]:
-        """Valid probabilities, and the labels' log-probabilities where logits know them."""
-        tile = as_working_float(tile)
-        if self.input == "probs":
-            return valid_probabilities(tile, self.row_sums, first_row), None
-        return from_logits(tile, labels, first_row)
-
-
-def _check_same(first: Layout, second: Layout) -> None:
-    """Refuse to add what does not add up; settings are compared elsewhere."""
-    if first.n_classes != second.n_classes:
-        raise ValueError(
-            "a meter's rows must have the same classes, "
-            f"got {first.n_classes} and {second.n_classes}"
-        )
-    if first.scores != second.scores:
-        raise ValueError(
-            f"meters must keep the same scores, got {first.scores} and {second.scores}"
-        )
+    def _measured(self, batch: Batch, state: MeterState | None) -> MeterState | None:
+        """What the rows of a batch add to a state; None where it has none that count."""
+        layout = Layout(self.n_bins, batch.n_classes, self.classwise, score_names())
+        if state is not None:
+            check_same(state.layout, layout)
+        if not len(batch.rows):
+            return None
+        added = MeterState.empty(layout)
+        for rows in batch.tiles():
+            added.add(rows)
+        return added
 
 
 def _check_types(document: Mapping[str, Any]) -> None:

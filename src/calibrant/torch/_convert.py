@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from calibrant._errors import warn
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
-from calibrant.formulas import TemperatureFormula, unsmoothed
+from calibrant.formulas import TemperatureFormula
+from calibrant.formulas.smoothed import unsmoothed
 from calibrant.torch._base import CalibratorModule, TemperatureModule
 
 

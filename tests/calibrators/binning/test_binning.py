@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import betaln
 
+from calibrant._errors import CalibrationWarning
 from calibrant.calibrators import BayesianBinning, HistogramBinning, PlattBinner
 from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._logistic import fit_logistic
