@@ -21,6 +21,7 @@ from calibrant.cli._options import (
     Level,
     MaxSize,
     NBins,
+    Notion,
     NResamples,
     ScoresFiles,
     ScoresKey,
@@ -64,6 +65,7 @@ def evaluate(
     n_resamples: NResamples = None,
     level: Level = None,
     random_state: DrawSeed = None,
+    notion: Notion = None,
     kind: Input = None,
     labels: LabelsFile = None,
     scores_key: ScoresKey = None,
@@ -103,7 +105,7 @@ def evaluate(
         "labels_path": labels,
         "max_size": parse_size(max_size),
     }
-    bins = given(n_bins=n_bins)
+    bins = given(n_bins=n_bins, notion=notion)
     if streamed:
         stream, who = open_for(method, scores, **reading), workers(engine, address)
         with row_bar("evaluating") as progress:

@@ -52,7 +52,7 @@ class ConfidenceMeter:
     def __init__(self, n_bins: int = DEFAULT_BINS) -> None:
         equal_width_edges(n_bins)  # refuses what is no number of bins
         self.n_bins = int(n_bins)
-        self._state = MeterState.empty(Layout(self.n_bins, 2, False, ("accuracy",)))
+        self._state = MeterState.empty(Layout(self.n_bins, 2, False, ("accuracy",), "confidence"))
         self._n_classes = 0
 
     def __repr__(self) -> str:
@@ -109,7 +109,12 @@ class ConfidenceMeter:
         if len(said):
             right = (chosen == true).astype(np.int64)
             rows = _TopLabels(
-                said[:, None], right, weight, sample_weight is not None, streamed=True
+                said[:, None],
+                right,
+                weight,
+                sample_weight is not None,
+                streamed=True,
+                asked_notion="confidence",
             )
             rows.once("kde-columns", lambda: rows.top_label)
             added = MeterState.empty(self._state.layout)

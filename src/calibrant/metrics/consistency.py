@@ -16,6 +16,7 @@ from calibrant._random import generator
 from calibrant._types import InputKind, RandomState, RowRule
 from calibrant.metrics._intervals import check_resamples, p_value_of
 from calibrant.metrics._labelled import labelled
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS, error_sample
 from calibrant.metrics._registry import drawn_metric
 from calibrant.metrics._resampling import Drawing
@@ -62,6 +63,7 @@ def calibration_test(
     n_bins: int = DEFAULT_BINS,
     n_resamples: int = 1000,
     random_state: RandomState = None,
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -83,6 +85,9 @@ def calibration_test(
         How often labels are drawn.
     random_state : int, numpy.random.Generator or None, optional
         The seed of the draws; None is 0.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -119,7 +124,7 @@ def calibration_test(
     0.01
     """
     check_resamples(n_resamples, 1)
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     error = drawn_metric(metric, weighted=data.weighted, errors_only=True)
     drawing = Drawing([error.statistic], n_resamples, generator(random_state))
     null = error_sample(error.reads, data, n_bins).null(drawing)[:, 0]

@@ -24,10 +24,11 @@ from calibrant.metrics._labelled import (
 )
 from calibrant.metrics._meter_report import MeterReport, report
 from calibrant.metrics._meter_state import Layout, MeterState, checked_state, score_names
+from calibrant.metrics._notions import RowNotion, check_row_notion, row_notion
 from calibrant.metrics._readings import DEFAULT_BINS
 
 _TILE = 2**20  # elements that are looked at together: the meter's working memory
-_SETTINGS = ("n_bins", "input", "row_sums", "classwise")
+_SETTINGS = ("n_bins", "input", "row_sums", "classwise", "notion")
 
 
 class CalibrationMeter:
@@ -43,6 +44,9 @@ class CalibrationMeter:
         Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
     classwise : bool, default True
         Whether to keep the bins of every class; without them very many classes cost nothing.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
 
     Raises
     ------
@@ -63,15 +67,18 @@ class CalibrationMeter:
         *,
         row_sums: RowRule = "strict",
         classwise: bool = True,
+        notion: RowNotion | None = None,
     ) -> None:
         equal_width_edges(n_bins)  # refuses what is no number of bins
         if input not in get_args(InputKind):
             raise ValueError(f'input must be "logits" or "probs", got {shown(input)}')
         check_row_rule(row_sums)
+        check_row_notion(notion)
         self.n_bins = int(n_bins)
         self.input: InputKind = input
         self.row_sums: RowRule = row_sums
         self.classwise = bool(classwise)
+        self.notion: RowNotion | None = notion
         self._state: MeterState | None = None
 
     def __repr__(self) -> str:
@@ -129,7 +136,15 @@ class CalibrationMeter:
         for tile in row_tiles(array, _TILE):
             probs, log_true = self._probabilities(array[tile], target[tile], tile.start)
             weighted = sample_weight is not None
-            rows = Labelled(probs, target[tile], weight[tile], weighted, log_true, streamed=True)
+            rows = Labelled(
+                probs,
+                target[tile],
+                weight[tile],
+                weighted,
+                log_true,
+                streamed=True,
+                asked_notion=self.notion,
+            )
             added.add(rows)
         self._state = added if self._state is None else self._state + added
         return self
@@ -235,6 +250,9 @@ class CalibrationMeter:
         ValueError
             Where anything is not as a meter's state must be; the message has rule and value.
         """
+        if "notion" not in document:  # files of meters that knew the confidence alone
+            before = "confidence" if document.get("n_classes") == 2 else None
+            document = {**document, "notion": before}
         for name in (*_SETTINGS, "n_classes", "scores"):
             if name not in document:
                 raise ValueError(
@@ -252,7 +270,7 @@ class CalibrationMeter:
         n_classes, scores = document["n_classes"], tuple(document["scores"])
         counts, sums = arrays["counts"], arrays["sums"]
         if n_classes is not None:
-            layout = Layout(meter.n_bins, n_classes, meter.classwise, scores)
+            layout = meter._layout(n_classes, scores)
             meter._state = checked_state(layout, counts, sums)
         elif len(counts) or len(sums):
             raise ValueError(f"a meter without classes must have no sums, got {len(sums)}")
@@ -332,9 +350,14 @@ class CalibrationMeter:
     def _settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _SETTINGS}
 
+    def _layout(self, n_classes: int, scores: tuple[str, ...]) -> Layout:
+        """What the state of rows with so many classes has room for."""
+        notion = row_notion(self.notion, n_classes)
+        return Layout(self.n_bins, n_classes, self.classwise, scores, notion)
+
     def _fresh(self, n_classes: int) -> MeterState:
         """An empty state for rows with so many classes."""
-        layout = Layout(self.n_bins, n_classes, self.classwise, score_names())
+        layout = self._layout(n_classes, score_names())
         if self._state is not None:
             _check_same(self._state.layout, layout)
         return MeterState.empty(layout)
