@@ -83,7 +83,7 @@ def scores_of_seed(
         for name, model in models.items():
             probs = model.fit(train, train_labels).predict_proba(test)
             squares = brier(probs, test_labels, row_sums="normalize")
-            error = ece(probs, test_labels, row_sums="normalize")
+            error = ece(probs, test_labels, row_sums="normalize", notion="confidence")
             result[name] = (log_loss(test_labels, probs), squares, error)
     return result
 

@@ -153,6 +153,71 @@ def ece(
     return float(calibration_error(judged_bins(data, n_bins, scheme), norm))
 
 
+def confidence_ece(
+    probs: Any,
+    labels: Any,
+    n_bins: int = DEFAULT_BINS,
+    norm: Norm = 1,
+    *,
+    scheme: Scheme = "equal-width",
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> float:
+    """Compute the expected calibration error of the largest probability.
+
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    n_bins : int, default 15
+        The number of bins.
+    norm : {1, 2, "max"}, default 1
+        The mean gap of the bins, its root mean square, or the largest gap.
+    scheme : {"equal-width", "equal-mass"}, default "equal-width"
+        Bins of equal width, or with equally many rows.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The error, as a fraction.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    It is ``ece`` with ``notion="confidence"``. The two differ with two classes, where ``ece``
+    judges the probability of class 1.
+
+    References
+    ----------
+    Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+
+    Examples
+    --------
+    >>> round(confidence_ece([0.6, 0.6, 0.4, 0.4], [0, 1, 0, 0]), 3)
+    0.15
+    """
+    data = labelled(
+        probs, labels, sample_weight, row_sums, input, ignore_index, notion="confidence"
+    )
+    return float(calibration_error(judged_bins(data, n_bins, scheme), norm))
+
+
 def rms_ece(
     probs: Any,
     labels: Any,
