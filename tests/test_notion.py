@@ -278,8 +278,7 @@ def test_commands_take_a_notion(scores, tmp_path):
         drawn = json.loads(succeed("plot", scores, "-o", picture, "--json", *chosen))
         assert drawn["diagrams"]["uncalibrated"]["error"] == pytest.approx(value)
         page = tmp_path / "report.html"
-        told = printed(
-            capsys,
+        told = succeed(
             "report",
             scores,
             scores,

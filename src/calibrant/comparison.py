@@ -27,7 +27,7 @@ from calibrant.metrics._notions import RowNotion, row_notion
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.metrics._registry import METRICS, metrics_named
 from calibrant.metrics._report import missing
-from calibrant.metrics._tables import interval_text, judged, p_text
+from calibrant.metrics._tables import interval_text, of_class_1, p_text
 
 DEFAULT_METRICS = ("accuracy", "ece", "classwise_ece", "brier", "nll")
 PROPER_SCORES = ("nll", "brier")
@@ -545,7 +545,9 @@ def _overview(comparison: Comparison) -> Table:
     times = [f"{1000.0 * result.fit_seconds:.1f}" for result in comparison]
     header = ["", *(METRICS[name].column_head for name in comparison.metrics), "Fit\n(ms)"]
     rows = list(zip(comparison._names(), *columns, times, strict=True))
-    title = f"{_rows(comparison)}, {counted(comparison.n_bins, 'bin')}{judged(comparison.notion)}"
+    title = (
+        f"{_rows(comparison)}, {counted(comparison.n_bins, 'bin')}{of_class_1(comparison.notion)}"
+    )
     return Table(header, rows, title, _overview_notes(comparison))
 
 

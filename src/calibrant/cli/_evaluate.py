@@ -164,6 +164,7 @@ def _print_evaluations(
 ) -> None:
     """A table of the scores and the calibrated probabilities, then the last of them in full."""
     from calibrant._tables import counted
+    from calibrant.metrics._tables import of_class_1
 
     judged, (subject, full) = _values(evaluations, names), list(evaluations.items())[-1]
     n_bins = len(full.bins.weight)
@@ -172,7 +173,8 @@ def _print_evaluations(
         print_json({**document, "evaluation": full.to_dict()})
         return
     if len(evaluations) > 1:
-        show(metric_table(counted(full.n_rows, "row"), judged), file.name)
+        title = counted(full.n_rows, "row") + of_class_1(full.notion)
+        show(metric_table(title, judged), file.name)
         say("")
     show(full, file.name if subject == "scores" else subject)
 
@@ -189,6 +191,7 @@ def _print_reports(
 ) -> None:
     """A table of the scores and, where there is a calibrator, of its probabilities."""
     from calibrant._tables import counted
+    from calibrant.metrics._tables import of_class_1
 
     known = reports["scores"].metrics
     if by_default:  # confidences alone determine some of them
@@ -204,6 +207,7 @@ def _print_reports(
         print_json({"n_rows": scores.n_rows, "files": n_files, "n_bins": n_bins, **judged})
     else:
         size = f"{counted(scores.n_rows, 'row')}, {counted(n_bins, 'bin')}"
+        size += of_class_1(scores.notion)
         show(metric_table(size, judged), counted(n_files, "file"))
 
 

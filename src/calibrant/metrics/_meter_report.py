@@ -16,7 +16,7 @@ from calibrant.metrics._metric import Merging, Metric
 from calibrant.metrics._readings import Reads
 from calibrant.metrics._registry import METRICS
 from calibrant.metrics._report import MetricReport, missing
-from calibrant.metrics._tables import estimate_rows, judged, part_cell, value_cell
+from calibrant.metrics._tables import estimate_rows, of_class_1, part_cell, value_cell
 from calibrant.metrics.binned import merged_equal_mass
 from calibrant.metrics.decomposition import BrierDecomposition, binned_saving, decomposed
 
@@ -71,7 +71,7 @@ class MeterReport(MetricReport):
     def _tables(self) -> list[Table]:
         rows = estimate_rows(self.metrics, list(_COLUMNS.values()))
         table = Table(
-            ["", *_COLUMNS], list(rows.values()), title=self._headline() + judged(self.notion)
+            ["", *_COLUMNS], list(rows.values()), title=self._headline() + of_class_1(self.notion)
         )
         return [table.filled()]
 

@@ -53,7 +53,7 @@ def p_value_cell(n_resamples: int) -> Cell:
     return cell
 
 
-def judged(notion: RowNotion) -> str:
+def of_class_1(notion: RowNotion) -> str:
     """What the title of a table adds where class 1 is judged."""
     return ", calibration of class 1" if notion == "class-1" else ""
 
