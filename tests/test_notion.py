@@ -74,6 +74,7 @@ def test_tests_and_intervals_follow_the_notion(name):
     draws = {"n_resamples": 20}
     hidden = metrics.calibration_test(score, events, name, notion="confidence", **draws)
     seen = metrics.calibration_test(score, events, name, **draws)
+    assert (seen.notion, hidden.notion) == ("class-1", "confidence")
     assert seen.p_value == pytest.approx(1 / 21)
     assert hidden.observed == getattr(metrics, name)(score, events, notion="confidence")
     if METRICS[name].has_interval:

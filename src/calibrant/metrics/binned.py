@@ -73,7 +73,7 @@ def bin_stats(
     Examples
     --------
     >>> bin_stats([[0.8, 0.2], [0.8, 0.2]], [0, 1], n_bins=2).gap
-    array([ nan, -0.3])
+    array([0.3, nan])
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     return judged_bins(data, n_bins, scheme)

@@ -16,7 +16,7 @@ from calibrant._random import generator
 from calibrant._types import InputKind, RandomState, RowRule
 from calibrant.metrics._intervals import check_resamples, p_value_of
 from calibrant.metrics._labelled import labelled
-from calibrant.metrics._notions import RowNotion
+from calibrant.metrics._notions import Notion, RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS, error_sample
 from calibrant.metrics._registry import drawn_metric
 from calibrant.metrics._resampling import Drawing
@@ -44,6 +44,8 @@ class CalibrationTest:
         Levels, and the values of a calibrated model below which so large a share lies.
     n_resamples : int
         How often labels were drawn.
+    notion : {"class-1", "confidence", "top-label", "classwise"}
+        Whose calibration the error judges.
     """
 
     metric: str
@@ -53,6 +55,7 @@ class CalibrationTest:
     null_std: float
     quantiles: dict[float, float]
     n_resamples: int
+    notion: Notion
 
 
 def calibration_test(
@@ -137,4 +140,5 @@ def calibration_test(
         null_std=float(null.std()),
         quantiles=dict(zip(_LEVELS, map(float, np.quantile(null, _LEVELS)), strict=True)),
         n_resamples=n_resamples,
+        notion=error.notion or data.notion,
     )
