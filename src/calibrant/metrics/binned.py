@@ -395,7 +395,7 @@ def mce(
     Notes
     -----
     It is ``max_m |accuracy_m - confidence_m|``, and mostly the noise of the emptiest bin. As the
-    statistic of a test it has little power: ``omnibus_test`` has it.
+    statistic of a test it has little power: use ``omnibus_test``.
 
     References
     ----------
