@@ -5,10 +5,11 @@
 
 Three of scikit-learn's data sets, five classifiers. Each seed cuts a data set into halves: five
 folds of one fit and calibrate the classifier, the other judges. Both sides see the same folds.
-The table has log loss, Brier score and 15-bin ECE of ``CalibratedClassifierCV``, times 100, and for
-every method here the mean difference to it: negative is better. A mark (+ better, ! worse) stands
-where the difference is more than two standard errors and 0.05. The standard error of a line is over
-the seeds, that is over cuts of the same rows; that of the last line is over the lines.
+The table has log loss, Brier score and 15-bin ECE of the confidence of ``CalibratedClassifierCV``,
+times 100, and for every method here the mean difference to it: negative is better. A mark
+(+ better, ! worse) stands where the difference is more than two standard errors and 0.05. The
+standard error of a line is over the seeds, that is over cuts of the same rows; that of the last
+line is over the lines.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def scores_of_seed(
         for name, model in models.items():
             probs = model.fit(train, train_labels).predict_proba(test)
             squares = brier(probs, test_labels, row_sums="normalize")
-            error = ece(probs, test_labels, row_sums="normalize")
+            error = ece(probs, test_labels, row_sums="normalize", notion="confidence")
             result[name] = (log_loss(test_labels, probs), squares, error)
     return result
 

@@ -14,8 +14,7 @@ from calibrant import metrics
 from calibrant.evaluation import Estimate, evaluate
 
 USUAL = [name for name, metric in metrics.METRICS.items() if metric.by_default]
-OF_THREE = [name for name in USUAL if metrics.METRICS[name].suits(3)]
-ERRORS = [name for name in OF_THREE if metrics.METRICS[name].is_error]
+ERRORS = [name for name in USUAL if metrics.METRICS[name].is_error]
 
 
 def example(rows=500, seed=0, temperature=1.0):
@@ -32,8 +31,8 @@ def test_every_value_is_its_metric(weighted):
     probs, labels = example()
     weight = np.random.default_rng(1).random(500) if weighted else None
     got = evaluate(probs, labels, n_resamples=20, sample_weight=weight)
-    assert list(got.metrics) == OF_THREE
-    for name in OF_THREE:
+    assert list(got.metrics) == USUAL
+    for name in USUAL:
         expected = getattr(metrics, name)(probs, labels, sample_weight=weight)
         assert getattr(got, name).value == pytest.approx(expected, rel=1e-12), name
     assert got.brier_decomposition == metrics.brier_decomposition(
@@ -88,7 +87,9 @@ def test_the_table_prints_every_metric_by_its_own_rule():
         if metric.has_interval:
             assert shown[1] == f"{metric.format(estimate.low)} .. {metric.format(estimate.high)}"
         if metric.is_error:
-            assert shown[-2:] == [metric.format(estimate.null), f"{estimate.p_value:.3f}"]
+            floored = estimate.p_value == pytest.approx(1 / 21)
+            p_value = "<= 0.048" if floored else f"{estimate.p_value:.3f}"
+            assert shown[-2:] == [metric.format(estimate.null), p_value]
     assert rows["ECE (%)"][0] == f"{100.0 * got.ece.value:.2f}"
     assert rows["NLL (nats)"][0] == f"{got.nll.value:.4f}"
     assert rows["calibration"] == [f"{100.0 * got.brier_decomposition.calibration:.2f}", "0.00"]
@@ -96,7 +97,7 @@ def test_the_table_prints_every_metric_by_its_own_rule():
     assert max(map(len, str(got).splitlines())) <= 88
 
 
-RARER = sorted(set(metrics.METRICS) - set(USUAL))
+RARER = sorted(set(metrics.METRICS) - set(USUAL) - {"class1_ece", "confidence_ece"})
 
 
 @pytest.mark.parametrize("name", RARER)
@@ -128,16 +129,29 @@ def test_each_error_stands_under_whose_calibration_it_is():
     chance = rng.uniform(0.1, 0.8, 4000)
     events = (rng.random(4000) < chance).astype(int)
     got = evaluate(chance + 0.1, events, n_resamples=20)
-    assert got.notions["ece"] == "confidence"
-    assert got.notions["class1_ece"] == got.notions["kde_ece"] == "class-1"
-    assert got.class1_ece.low < 0.1 < got.class1_ece.high
-    assert got.ece.value < 0.07
+    assert got.notion == got.notions["ece"] == got.notions["kde_ece"] == "class-1"
+    assert got.notions["confidence_ece"] == "confidence"
+    assert got.ece.low < 0.1 < got.ece.high
+    assert got.confidence_ece.value < 0.07
     lines = [line.split("  ")[0] for line in str(got).splitlines()]
-    assert lines.index("ECE (%)") < lines.index("of class 1:") < lines.index("KDE-ECE (%)")
-    assert lines.index("Class-1 ECE (%)") < lines.index("of every class:")
+    assert lines.index("of class 1:") < lines.index("ECE (%)") < lines.index("of the confidence:")
+    assert lines.index("Confidence ECE (%)") < lines.index("of every class:")
     assert evaluate(chance, events).to_dict()["notions"]["classwise_ece"] == "classwise"
     with pytest.raises(ValueError, match="class 1 of two is asked for, but there are 3 classes"):
         evaluate(*example(), metrics=["class1_ece"])
+
+
+def test_the_confidence_comes_first_where_it_is_asked_for():
+    rng = np.random.default_rng(0)
+    chance = rng.uniform(0.1, 0.8, 4000)
+    events = (rng.random(4000) < chance).astype(int)
+    got = evaluate(chance + 0.1, events, n_resamples=20, notion="confidence")
+    assert got.ece.value == metrics.confidence_ece(chance + 0.1, events) < 0.07
+    assert got.class1_ece.value == metrics.ece(chance + 0.1, events)
+    assert "confidence_ece" not in got.metrics
+    lines = [line.split("  ")[0] for line in str(got).splitlines()]
+    assert lines.index("of the confidence:") < lines.index("ECE (%)") < lines.index("of class 1:")
+    assert lines.index("of class 1:") < lines.index("Class-1 ECE (%)")
 
 
 def test_a_notebook_shows_the_same_table():

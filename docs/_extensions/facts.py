@@ -18,6 +18,7 @@ from calibrant.calibrators import ALIASES, REGISTRY, ProfileCalibrator
 from calibrant.metrics import METRICS
 
 WHOSE = {
+    None: "class 1 of two classes, the confidence of more; `notion` chooses",
     "confidence": "the confidence: the largest probability",
     "top-label": "the confidence, given the predicted class",
     "class-1": "class 1 of two",

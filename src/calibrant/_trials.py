@@ -24,6 +24,7 @@ from calibrant.calibrators import REGISTRY, Calibrator, acronym, calibrator
 from calibrant.calibrators._folds import folds_of
 from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.metrics._labelled import Labelled, accepted, labelled
+from calibrant.metrics._notions import RowNotion
 
 DEFAULT_FOLDS = 5
 
@@ -148,9 +149,9 @@ class Trial:
         """The rows to judge on."""
         return int(self.judged.scores.shape[0]) if self.n_used is None else self.n_used
 
-    def labelled(self, one: Judged) -> Labelled:
+    def labelled(self, one: Judged, notion: RowNotion | None = None) -> Labelled:
         """The probabilities of a method beside the labels and weights of the judged rows."""
-        return labelled(one.probs, self.judged.labels, self.judged.weight)
+        return labelled(one.probs, self.judged.labels, self.judged.weight, notion=notion)
 
     def outcomes(self, report: Report = lambda done, total: None) -> Iterator[Judged]:
         """Fit one method after the other; only the one at hand is held in memory."""

@@ -23,10 +23,11 @@ from calibrant.metrics._intervals import (
     check_resamples,
 )
 from calibrant.metrics._metric import Metric
+from calibrant.metrics._notions import RowNotion, row_notion
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.metrics._registry import METRICS, metrics_named
 from calibrant.metrics._report import missing
-from calibrant.metrics._tables import interval_text, p_text
+from calibrant.metrics._tables import interval_text, of_class_1, p_text
 
 DEFAULT_METRICS = ("accuracy", "ece", "classwise_ece", "brier", "nll")
 PROPER_SCORES = ("nll", "brier")
@@ -102,6 +103,9 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
         The level of the intervals, and of the tests.
     n_resamples : int
         How often rows and labels were drawn.
+    notion : {"class-1", "confidence"}
+        Whose calibration the errors are, but for those of every class: class 1's of two classes, or
+        the confidence's.
     """
 
     results: tuple[MethodResult, ...]
@@ -112,6 +116,7 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
     n_folds: int | None
     level: float
     n_resamples: int
+    notion: RowNotion
 
     @overload
     def __getitem__(self, index: int | str) -> MethodResult: ...
@@ -333,6 +338,7 @@ def compare(
     level: float = DEFAULT_LEVEL,
     n_resamples: int = DEFAULT_RESAMPLES,
     random_state: RandomState = None,
+    notion: RowNotion | None = None,
     val_weight: Any = None,
     test_weight: Any = None,
     ignore_index: int | None = None,
@@ -375,6 +381,9 @@ def compare(
         calibration, p-values, and the intervals and differences of errors.
     random_state : int, numpy.random.Generator or None, optional
         The seed of the draws; None is 0. All methods are judged on the same draws.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     val_weight : array of shape (n_val,), optional
         The weight of each validation row; all 1 by default.
     test_weight : array of shape (n_test,), optional
@@ -435,6 +444,7 @@ def compare(
             level=level,
             n_resamples=n_resamples,
             random_state=random_state,
+            notion=notion,
         )
 
 
@@ -447,12 +457,14 @@ def compared(
     level: float = DEFAULT_LEVEL,
     n_resamples: int = DEFAULT_RESAMPLES,
     random_state: RandomState = None,
+    notion: RowNotion | None = None,
 ) -> Comparison:
     """The comparison of methods that a trial has fitted; their probabilities may be forgotten."""
+    whose = row_notion(notion, int(trial.judged.scores.shape[1]))
     rng = generator(random_state)
     fits, evidence = {}, {}
     for one in outcomes:
-        data = trial.labelled(one)
+        data = trial.labelled(one, whose)
         evidence[one.method] = Evidence.of(metrics, data, n_bins, n_resamples, level, rng)
         fits[one.method] = one.accuracy_preserving, one.fit_seconds, one.notes
         weight = data.weight
@@ -469,6 +481,7 @@ def compared(
         n_folds=len(trial.folds) or None,
         level=level,
         n_resamples=n_resamples,
+        notion=whose,
     )
 
 
@@ -532,7 +545,9 @@ def _overview(comparison: Comparison) -> Table:
     times = [f"{1000.0 * result.fit_seconds:.1f}" for result in comparison]
     header = ["", *(METRICS[name].column_head for name in comparison.metrics), "Fit\n(ms)"]
     rows = list(zip(comparison._names(), *columns, times, strict=True))
-    title = f"{_rows(comparison)}, {counted(comparison.n_bins, 'bin')}"
+    title = (
+        f"{_rows(comparison)}, {counted(comparison.n_bins, 'bin')}{of_class_1(comparison.notion)}"
+    )
     return Table(header, rows, title, _overview_notes(comparison))
 
 
@@ -578,7 +593,9 @@ def _details(comparison: Comparison, name: str) -> Table:
         cells = ["", "", ""]
         if found is not None and result is not best:
             ends = interval_text(metric, found.low, found.high)
-            cells = [metric.format(found.value), ends, p_text(found.adjusted_p_value)]
+            draws = comparison.n_resamples if metric.is_error else None
+            p_value = p_text(found.adjusted_p_value, draws)
+            cells = [metric.format(found.value), ends, p_value]
         interval = interval_text(metric, known.low, known.high)
         null = "" if known.null is None else metric.format(known.null)
         rows.append([result.method, metric.format(known.value), interval, null, *cells])

@@ -97,6 +97,8 @@ class Decomposition(Shown, PlainDocument):
         The number of rows.
     n_folds : int
         How many parts of the rows were left out in turn.
+    n_resamples : int
+        How often labels were drawn.
 
     Examples
     --------
@@ -110,6 +112,7 @@ class Decomposition(Shown, PlainDocument):
     method: str
     n_rows: int
     n_folds: int
+    n_resamples: int
 
     def __repr__(self) -> str:
         parts = (f"{name}: {getattr(self, name)!r}" for name in SCORES)
@@ -140,7 +143,7 @@ class Decomposition(Shown, PlainDocument):
         for name in SCORES:
             parts, show = getattr(self, name), METRICS[name].format
             null = "" if parts.null is None else show(parts.null)
-            p_value = "" if parts.p_value is None else p_text(parts.p_value)
+            p_value = "" if parts.p_value is None else p_text(parts.p_value, self.n_resamples)
             shown = [show(value) for value in (parts.score, parts.calibration, parts.std_error)]
             rows.append([METRICS[name].label, *shown, null, p_value, show(parts.refinement)])
         size = f"{counted(self.n_rows, 'row')}, {counted(self.n_folds, 'fold')}"
@@ -240,6 +243,7 @@ def decompose(
         method=method if isinstance(method, str) else type(method).__name__,
         n_rows=len(data.labels),
         n_folds=len(folds.parts),
+        n_resamples=n_resamples,
     )
 
 

@@ -19,12 +19,14 @@ from calibrant.metrics._intervals import (
     check_resamples,
 )
 from calibrant.metrics._labelled import labelled
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS, bins_of
-from calibrant.metrics._registry import METRICS, metrics_named
+from calibrant.metrics._registry import METRICS, default_metrics, metrics_named
 from calibrant.metrics._report import MetricReport, missing
 from calibrant.metrics._tables import (
     estimate_rows,
     interval_cell,
+    p_text,
     p_value_cell,
     part_cell,
     value_cell,
@@ -56,7 +58,9 @@ class Evaluation(MetricReport):
     brier_decomposition : BrierDecomposition or None
         The Brier score as calibration and refinement; None where metrics were named.
     bins : BinStats
-        The equal-width bins of the top label.
+        The equal-width bins of the judged probability.
+    notion : {"class-1", "confidence"}
+        Whose calibration the errors are unless ``notions`` says otherwise.
     level : float
         The level of the intervals.
     n_resamples : int
@@ -67,7 +71,7 @@ class Evaluation(MetricReport):
     spiegelhalter : ZTest or None
         The test of the Brier score; None where metrics were named.
     notions : dict of str to str
-        Whose calibration each error is: the confidence's, class 1's of two, or every class'.
+        Whose calibration each error is: class 1's of two, the confidence's, or every class'.
     """
 
     level: float
@@ -99,6 +103,7 @@ def evaluate(
     level: float = DEFAULT_LEVEL,
     n_resamples: int = DEFAULT_RESAMPLES,
     random_state: RandomState = None,
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -114,7 +119,8 @@ def evaluate(
     labels : array of shape (n_rows,)
         The true classes as integers from 0, or one-hot rows.
     metrics : iterable of str, optional
-        Names in ``calibrant.metrics.METRICS``; all but the rarer errors by default.
+        Names in ``calibrant.metrics.METRICS``; all but the rarer errors by default. With two
+        classes the default has the ECE of the other notion, too.
     n_bins : int, default 15
         The number of bins.
     level : float, default 0.95
@@ -124,6 +130,9 @@ def evaluate(
         calibration, p-values and the intervals of errors.
     random_state : int, numpy.random.Generator or None, optional
         The seed of the draws; None is 0.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -161,8 +170,12 @@ def evaluate(
     """
     check_resamples(n_resamples, 0)
     check_level(level)
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    chosen = metrics_named(metrics, n_classes=data.n_classes, weighted=data.weighted)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
+    chosen = (
+        default_metrics(data.n_classes, data.notion, weighted=data.weighted)
+        if metrics is None
+        else metrics_named(metrics, weighted=data.weighted)
+    )
     rng = generator(random_state)
     with reporter("evaluating", progress) as report:
         found = estimates_of(chosen, data, n_bins, n_resamples, level, rng, report)
@@ -172,14 +185,15 @@ def evaluate(
         metrics={metric.name: found.by_name[metric.name] for metric in chosen},
         brier_decomposition=split_brier(data, generator(random_state)) if metrics is None else None,
         bins=bins_of("equal-width", data, n_bins),
+        notion=data.notion,
         level=level,
         n_resamples=n_resamples,
         skce=quick_skce_test(data, n_resamples, rng) if metrics is None else None,
         spiegelhalter=promised_brier(data) if metrics is None else None,
         notions={
-            metric.name: notion
+            metric.name: whose
             for metric in chosen
-            if (notion := metric.notion_of(data.n_classes)) is not None
+            if (whose := metric.notion_of(data.n_classes, data.notion)) is not None
         },
     )
 
@@ -189,10 +203,12 @@ def evaluate(
 
 def _table(evaluation: Evaluation) -> Table:
     """All metrics, errors by whose calibration they are, and the Brier score with its parts."""
-    cells = (value_cell, interval_cell, part_cell("null"), p_value_cell)
+    p_value = p_value_cell(evaluation.n_resamples)
+    cells = (value_cell, interval_cell, part_cell("null"), p_value)
     found = estimate_rows(evaluation.metrics, cells)
     rows = []
-    for notion, title in (None, ""), *_NOTIONS.items():
+    titles = {None: "", evaluation.notion: "", **_NOTIONS}  # the judged notion first
+    for notion, title in titles.items():
         names = [name for name in found if evaluation.notions.get(name) == notion]
         if names and title:
             rows.append([title, "", "", "", ""])
@@ -204,7 +220,7 @@ def _table(evaluation: Evaluation) -> Table:
     return Table(header, rows, evaluation._headline(), _notes(evaluation)).filled()
 
 
-_NOTIONS = {
+_NOTIONS: dict[str | None, str] = {
     "confidence": "of the confidence:",
     "top-label": "of the confidence, by predicted class:",
     "class-1": "of class 1:",
@@ -226,10 +242,11 @@ def _notes(evaluation: Evaluation) -> list[str]:
     lines = []
     if evaluation.spiegelhalter is not None:
         z = evaluation.spiegelhalter
-        lines.append(f"Spiegelhalter's test: z = {z.z:.2f}, p-value {z.p_value:.3g}")
+        lines.append(f"Spiegelhalter's test: z = {z.z:.2f}, p-value {p_text(z.p_value)}")
     if evaluation.skce is not None:
         kernel = evaluation.skce
-        test = f"z = {kernel.z:.2f}, p-value {kernel.p_value:.3g} (SKCE {kernel.skce:.2e})"
+        p_value = p_text(kernel.p_value, kernel.n_resamples)
+        test = f"z = {kernel.z:.2f}, p-value {p_value} (SKCE {kernel.skce:.2e})"
         lines.append(f"kernel test: {test}")
     if any(estimate.null is not None for estimate in evaluation.metrics.values()):
         lines += [

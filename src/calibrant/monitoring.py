@@ -32,6 +32,7 @@ from calibrant.metrics._drift import Evidence
 from calibrant.metrics._meter_report import report as metered
 from calibrant.metrics._meter_state import MeterState, total
 from calibrant.metrics._monitor_state import Progress, check_open, read_state
+from calibrant.metrics._notions import RowNotion, row_notion
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.metrics._window_times import (
     LONGEST,
@@ -66,11 +67,13 @@ class WindowReport(PlainDocument):
     accuracy : float
         The share of right predictions.
     confidence : float
-        The mean confidence.
+        The mean of the judged probability: that of class 1 with two classes, else the confidence.
+    observed : float
+        How often what it promises came: the share of class 1, or of right predictions.
     ece : float
         The ECE.
     debiased_ece : float
-        The debiased ECE: about 0 for a calibrated model.
+        The debiased root mean square error: about 0 for a calibrated model.
     brier : float
         The Brier score.
     nll : float
@@ -91,6 +94,7 @@ class WindowReport(PlainDocument):
     n_rows: int
     accuracy: float
     confidence: float
+    observed: float
     ece: float
     debiased_ece: float
     brier: float
@@ -101,7 +105,7 @@ class WindowReport(PlainDocument):
     alarm: bool
 
     def __repr__(self) -> str:
-        said = f"said {self.confidence:.1%}, was right {self.accuracy:.1%}"
+        said = f"said {self.confidence:.1%}, observed {self.observed:.1%}"
         state = ", ALARM" if self.alarm else ""
         rows = counted(self.n_rows, "row")
         return f"WindowReport({self.index}: {rows}, {said}, p-value {self.p_value:.3g}{state})"
@@ -121,8 +125,8 @@ class CalibrationMonitor:
     expected_run : float, default 1000
         After how many windows, on average and at least, a calibrated model gives a false alarm.
     min_error : float, default 0.0
-        The debiased ECE of a window below which there is no alarm: with many rows, errors are
-        certain that nobody minds.
+        The debiased root mean square error of a window below which there is no alarm: with many
+        rows, errors are certain that nobody minds.
     n_bins : int, default 15
         The number of bins.
     input : {"probs", "logits"}, default "probs"
@@ -135,6 +139,9 @@ class CalibrationMonitor:
         be changed at any time.
     on_window : callable, optional
         Called with the ``WindowReport`` of every window that has ended, to log or to page somebody.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
 
     Attributes
     ----------
@@ -150,8 +157,8 @@ class CalibrationMonitor:
 
     Notes
     -----
-    The detector starts anew after an alarm. It judges the confidence, the largest probability of
-    a row; weights have no place in it.
+    The detector starts anew after an alarm. It judges one probability per row, that of class 1 of
+    two classes or the largest one (``notion``), and takes no weights.
 
     A batch is counted whole or not at all. An error that ``update`` finds in the arrays leaves the
     monitor as it was: repair the batch and send it again.
@@ -192,6 +199,7 @@ class CalibrationMonitor:
         row_sums: RowRule = "strict",
         max_jump: timedelta | None = None,
         on_window: Any = None,
+        notion: RowNotion | None = None,
     ) -> None:
         self.window = checked_window(window)
         if not expected_run >= 1.0:
@@ -203,7 +211,9 @@ class CalibrationMonitor:
         self.max_jump = checked_jump(max_jump, self.window)
         self.on_window = on_window
         self.windows: list[WindowReport] = []
-        self._meter = CalibrationMeter(n_bins, input, row_sums=row_sums, classwise=False)
+        self._meter = CalibrationMeter(
+            n_bins, input, row_sums=row_sums, classwise=False, notion=notion
+        )
         self._now = Progress()
         self._lock = OwnLock()  # held from reading where the monitor stands to replacing it
 
@@ -300,6 +310,12 @@ class CalibrationMonitor:
             raise ValueError("a window must have at least one row, got an empty meter")
         if state.weighted:
             raise ValueError("a monitor takes rows without weights, got a meter of weighted ones")
+        wanted = row_notion(self._meter.notion, state.layout.n_classes)
+        if state.layout.notion != wanted:
+            raise ValueError(
+                f'this monitor judges the notion "{wanted}", got a meter of '
+                f'"{state.layout.notion}": give both the same notion='
+            )
         with self._lock:
             found = self._keep(self._judged(self._now, state, start, end))
         self._call_back(found)
@@ -484,6 +500,7 @@ class CalibrationMonitor:
             n_rows=report.n_rows,
             accuracy=report.metrics["accuracy"].value,
             confidence=float(report.bins.confidence_sum.sum() / report.bins.weight.sum()),
+            observed=float(report.bins.correct_sum.sum() / report.bins.weight.sum()),
             ece=report.metrics["ece"].value,
             debiased_ece=error,
             brier=report.metrics["brier"].value,

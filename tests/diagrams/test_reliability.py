@@ -146,7 +146,7 @@ def test_ties_and_single_values(kind):
         assert diagram.weight[full].sum() >= 40
         for column in (diagram.accuracy, diagram.low, diagram.high, diagram.band_low):
             assert np.isfinite(column[full]).all()
-        np.testing.assert_allclose(diagram.accuracy[full], 0.75, atol=1e-6)
+        np.testing.assert_allclose(diagram.accuracy[full], 0.25, atol=1e-6)
 
 
 def test_ties_at_the_top_leave_no_hole_in_a_smooth_curve():

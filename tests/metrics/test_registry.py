@@ -199,13 +199,17 @@ def test_every_entry_has_its_function(name):
         assert getattr(metrics, name)(probs, labels, sample_weight=given) == value
     assert METRICS[name].name == name
     assert METRICS[name].title
-    assert METRICS[name].mergeable == (METRICS[name].reads not in ("class-1", "labels"))
+    assert METRICS[name].mergeable == (
+        METRICS[name].reads not in ("class-1", "confidence", "labels")
+    )
 
 
 def test_every_error_says_whose_calibration_it_is():
-    assert METRICS["ece"].notion_of(3) == METRICS["ece"].notion_of(2) == "confidence"
-    assert METRICS["kde_ece"].notion_of(3) == "confidence"
-    assert METRICS["kde_ece"].notion_of(2) == METRICS["class1_ece"].notion_of(2) == "class-1"
+    for name in ("ece", "kde_ece", "ece_sweep"):
+        assert METRICS[name].notion_of(3) == METRICS[name].notion_of(2, "confidence")
+        assert METRICS[name].notion_of(2) == "class-1"
+    assert METRICS["class1_ece"].notion_of(2, "confidence") == "class-1"
+    assert METRICS["confidence_ece"].notion_of(2) == METRICS["ece"].notion_of(3) == "confidence"
     assert METRICS["classwise_ece"].notion_of(2) == METRICS["ace"].notion_of(5) == "classwise"
     assert METRICS["top_label_ece"].notion_of(3) == "top-label"
     assert METRICS["brier"].notion_of(3) is None

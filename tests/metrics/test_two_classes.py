@@ -49,7 +49,8 @@ def test_a_shift_that_the_confidence_hides():
     chance = rng.uniform(0.1, 0.8, 100_000)
     events = (rng.random(100_000) < chance).astype(int)
     assert metrics.class1_ece(chance + 0.1, events) == pytest.approx(0.1, abs=0.005)
-    assert metrics.ece(chance + 0.1, events) < 0.07
+    assert metrics.ece(chance + 0.1, events) == metrics.class1_ece(chance + 0.1, events)
+    assert metrics.ece(chance + 0.1, events, notion="confidence") < 0.07
 
 
 # --- ICI, E50, E90 ----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from calibrant import metrics
-from calibrant.metrics._notions import Outcomes
+from calibrant.metrics._outcomes import Outcomes
 from calibrant.metrics.cumulative import cumulative_differences, ks_p_value, kuiper_p_value
 from peer_sources import from_sdist
 from peer_suite import Suite

@@ -194,8 +194,10 @@ def test_a_calibrated_model_is_not_accused():
 def test_the_level_that_tells_most():
     probs = np.repeat([[0.95, 0.05], [0.6, 0.4]], 500, axis=0)
     labels = np.r_[np.zeros(250, int), np.ones(250, int), np.zeros(300, int), np.ones(200, int)]
-    diagram = calibrant.diagrams.reliability(probs, labels, kind="smooth", n_resamples=0)
-    assert telling_level(diagram) == 0.95
+    rows = {"kind": "smooth", "n_resamples": 0}
+    assert telling_level(calibrant.diagrams.reliability(probs, labels, **rows)) == 0.05
+    confidence = calibrant.diagrams.reliability(probs, labels, **rows, notion="confidence")
+    assert telling_level(confidence) == 0.95
 
 
 def test_weights_are_repeated_rows(rows):

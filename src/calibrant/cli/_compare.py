@@ -20,6 +20,7 @@ from calibrant.cli._options import (
     Level,
     MaxSize,
     NBins,
+    Notion,
     NResamples,
     ScoresKey,
     TestLabels,
@@ -71,6 +72,7 @@ def compare(
     n_resamples: NResamples = None,
     level: Level = None,
     random_state: DrawSeed = None,
+    notion: Notion = None,
     kind: Input = None,
     labels: ValLabels = None,
     test_labels: TestLabels = None,
@@ -112,6 +114,7 @@ def compare(
             val_weight=fitted.weights,
             test_weight=None if judged is None else judged.weights,
             ignore_index=ignore_index,
+            notion=notion,
             progress=progress,
             **given(
                 metrics=listed(metrics),
@@ -141,7 +144,7 @@ def _print(results: Comparison, by: str | None, as_json: bool, context: typer.Co
     show(Tables(replace(results, results=tuple(told))._tables(by)))
 
 
-_SIZES = ("n_val", "n_test", "n_folds", "n_bins", "level", "n_resamples")
+_SIZES = ("n_val", "n_test", "n_folds", "n_bins", "level", "n_resamples", "notion")
 
 
 def _document(result: MethodResult) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from calibrant.cli._options import (
     Level,
     MaxSize,
     NBins,
+    Notion,
     NResamples,
     ScoresFiles,
     ScoresKey,
@@ -64,6 +65,7 @@ def evaluate(
     n_resamples: NResamples = None,
     level: Level = None,
     random_state: DrawSeed = None,
+    notion: Notion = None,
     kind: Input = None,
     labels: LabelsFile = None,
     scores_key: ScoresKey = None,
@@ -103,7 +105,7 @@ def evaluate(
         "labels_path": labels,
         "max_size": parse_size(max_size),
     }
-    bins = given(n_bins=n_bins)
+    bins = given(n_bins=n_bins, notion=notion)
     if streamed:
         stream, who = open_for(method, scores, **reading), workers(engine, address)
         with row_bar("evaluating") as progress:
@@ -162,6 +164,7 @@ def _print_evaluations(
 ) -> None:
     """A table of the scores and the calibrated probabilities, then the last of them in full."""
     from calibrant._tables import counted
+    from calibrant.metrics._tables import of_class_1
 
     judged, (subject, full) = _values(evaluations, names), list(evaluations.items())[-1]
     n_bins = len(full.bins.weight)
@@ -170,7 +173,8 @@ def _print_evaluations(
         print_json({**document, "evaluation": full.to_dict()})
         return
     if len(evaluations) > 1:
-        show(metric_table(counted(full.n_rows, "row"), judged), file.name)
+        title = counted(full.n_rows, "row") + of_class_1(full.notion)
+        show(metric_table(title, judged), file.name)
         say("")
     show(full, file.name if subject == "scores" else subject)
 
@@ -187,6 +191,7 @@ def _print_reports(
 ) -> None:
     """A table of the scores and, where there is a calibrator, of its probabilities."""
     from calibrant._tables import counted
+    from calibrant.metrics._tables import of_class_1
 
     known = reports["scores"].metrics
     if by_default:  # confidences alone determine some of them
@@ -202,6 +207,7 @@ def _print_reports(
         print_json({"n_rows": scores.n_rows, "files": n_files, "n_bins": n_bins, **judged})
     else:
         size = f"{counted(scores.n_rows, 'row')}, {counted(n_bins, 'bin')}"
+        size += of_class_1(scores.notion)
         show(metric_table(size, judged), counted(n_files, "file"))
 
 

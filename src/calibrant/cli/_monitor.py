@@ -13,6 +13,7 @@ from calibrant.cli._options import (
     LabelsKey,
     MaxSize,
     NBins,
+    Notion,
     ScoresFiles,
     ScoresKey,
     given,
@@ -29,9 +30,10 @@ def monitor(
     ] = None,
     min_error: Annotated[
         float | None,
-        typer.Option(help="The debiased ECE below which there is no alarm; left out: 0."),
+        typer.Option(help="The debiased RMS-ECE below which there is no alarm; left out: 0."),
     ] = None,
     n_bins: NBins = None,
+    notion: Notion = None,
     kind: Input = None,
     labels: LabelsFile = None,
     scores_key: ScoresKey = None,
@@ -58,7 +60,7 @@ def monitor(
     )
     if stream.input == "confidence":
         raise ValueError("a monitor reads logits or probs, got confidences alone")
-    settings = given(expected_run=expected_run, min_error=min_error, n_bins=n_bins)
+    settings = given(expected_run=expected_run, min_error=min_error, n_bins=n_bins, notion=notion)
     watch = CalibrationMonitor(window, input=stream.input, **settings)
     for batch in stream:
         with batch.blamed():

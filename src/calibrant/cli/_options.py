@@ -63,6 +63,14 @@ IgnoreIndex = Annotated[
     int | None, typer.Option(metavar="INT", help="Rows with this label are left out.")
 ]
 NBins = Annotated[int | None, typer.Option(min=1, help="Bins of the metrics; left out: 15.")]
+Notion = Annotated[
+    Literal["class-1", "confidence"] | None,
+    typer.Option(
+        "--notion",
+        help="Whose calibration: class 1's of two classes, or the confidence's; left out: class-1 "
+        "with two classes, confidence with more.",
+    ),
+]
 NResamples = Annotated[
     int | None,
     typer.Option(min=0, help="Draws for intervals and null values; 0 leaves them out."),

@@ -60,12 +60,15 @@ class Picture:
     by_class: bool
     by_segment: bool
     against: Against | None
+    notion: Literal["class-1", "confidence"] | None = None
 
     def __post_init__(self) -> None:
         if self.by_class and self.by_segment:
             raise ValueError("--by class and --segment-key are two ways to divide: leave one out")
         if self.in_panels and self.what != "reliability":
             raise ValueError("--by and --segment-key go with --what reliability")
+        if self.notion is not None and (self.by_class or self.what not in ("reliability", "bins")):
+            raise ValueError("--notion goes with --what reliability or bins, without --by class")
         if self.against is not None and self.what != "temperatures":
             raise ValueError("--against goes with --what temperatures")
         if self.kind is not None and self.what not in ("reliability", "bins"):
@@ -100,11 +103,11 @@ class Picture:
             name, (scores, kind) = subject.only("--what gaps")
             gaps = diagrams.class_gaps(scores, subject.labels, input=kind, **bins, **subject.rows)
             return {name: gaps}
-        kind_of_bins = self.kind or "equal-width"
+        kind_of_bins, notion = self.kind or "equal-width", {"notion": self.notion}
         ways: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-            "reliability": (diagrams.reliability, {"kind": kind_of_bins, **bins}),
+            "reliability": (diagrams.reliability, {"kind": kind_of_bins, **bins, **notion}),
             "risk-coverage": (diagrams.risk_coverage, {}),
-            "bins": (diagrams.ece_by_bins, {"scheme": kind_of_bins}),
+            "bins": (diagrams.ece_by_bins, {"scheme": kind_of_bins, **notion}),
         }
         compute, options = ways[self.what]
         return {
@@ -122,7 +125,9 @@ class Picture:
             found = diagrams.reliability_by_class(scores, subject.labels, **options)
         else:
             segments = _whole(subject.segments)
-            found = diagrams.reliability_by_segment(scores, subject.labels, segments, **options)
+            found = diagrams.reliability_by_segment(
+                scores, subject.labels, segments, notion=self.notion, **options
+            )
         return {str(key): diagram for key, diagram in found.items()}
 
     def _temperatures(self, subject: Subject) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from calibrant.cli._options import (
     LabelsFile,
     LabelsKey,
     MaxSize,
+    Notion,
     Output,
     ScoresKey,
     WeightsKey,
@@ -70,6 +71,7 @@ def plot(
     by: Annotated[
         Literal["class"] | None, typer.Option(help="Draw a small reliability diagram for each.")
     ] = None,
+    notion: Notion = None,
     segment_key: Annotated[
         str | None,
         typer.Option(
@@ -102,7 +104,7 @@ def plot(
     from calibrant.plots._drawing import matplotlib
 
     check_output(output, SUFFIXES, scores, *(calibrator or ()))
-    picture = Picture(what, kind, n_bins, by == "class", segment_key is not None, against)
+    picture = Picture(what, kind, n_bins, by == "class", segment_key is not None, against, notion)
     inches = _inches(size, dpi)
     matplotlib()  # it is missed before the work
     reading: dict[str, Any] = {

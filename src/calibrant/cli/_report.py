@@ -19,6 +19,7 @@ from calibrant.cli._options import (
     Level,
     MaxSize,
     NBins,
+    Notion,
     NResamples,
     Output,
     ScoresKey,
@@ -62,6 +63,7 @@ def report(
     n_resamples: NResamples = None,
     level: Level = None,
     random_state: DrawSeed = None,
+    notion: Notion = None,
     kind: Input = None,
     labels: ValLabels = None,
     test_labels: TestLabels = None,
@@ -110,6 +112,7 @@ def report(
                 files=tuple((file.name, _digest(file)) for file in read),
             ),
             progress=progress,
+            notion=notion,
             **given(n_bins=n_bins, n_resamples=n_resamples, level=level, random_state=random_state),
         )
     made.save(output)

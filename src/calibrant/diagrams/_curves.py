@@ -18,7 +18,7 @@ from calibrant._binning import BinStats, Scheme, make_edges
 from calibrant._threads import one_blas_thread
 from calibrant._types import Floats
 from calibrant.metrics._isotonic_column import IsotonicColumn
-from calibrant.metrics._notions import Outcomes
+from calibrant.metrics._outcomes import Outcomes
 from calibrant.metrics._resampling import BinnedRows
 
 Kind = Literal["equal-width", "equal-mass", "isotonic", "smooth"]

@@ -15,7 +15,8 @@ from calibrant._random import generator
 from calibrant._types import Floats, InputKind, RandomState, RowRule
 from calibrant.metrics._intervals import check_level, check_resamples
 from calibrant.metrics._labelled import labelled
-from calibrant.metrics._notions import outcomes_of
+from calibrant.metrics._notions import RowNotion
+from calibrant.metrics._outcomes import judged_outcomes
 from calibrant.metrics._resampling import BinnedRows, values_of
 
 USUAL_BINS = (2, 5, 10, 15, 20, 25, 30, 40, 50, 75, 100)
@@ -63,6 +64,7 @@ def ece_by_bins(
     level: float = 0.95,
     n_resamples: int = 200,
     random_state: RandomState = None,
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -86,6 +88,9 @@ def ece_by_bins(
         How often labels are drawn for what a calibrated model would show; 0 leaves it out.
     random_state : int, numpy.random.Generator or None, optional
         The seed of the draws; None is 0.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -119,8 +124,8 @@ def ece_by_bins(
     check_scheme(scheme)
     check_level(level)
     check_resamples(n_resamples, 0)
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    (part,) = outcomes_of(data, "confidence")
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
+    part = judged_outcomes(data)
     numbers = list(n_bins)
     if not numbers:
         raise ValueError("n_bins must name at least one number of bins, got none")

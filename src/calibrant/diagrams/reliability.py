@@ -20,7 +20,8 @@ from calibrant.diagrams._curves import Curve, Ranges, curve_of
 from calibrant.diagrams._curves import Kind as Kind
 from calibrant.metrics._intervals import check_level, check_resamples
 from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._notions import Outcomes, class_outcomes, outcomes_of
+from calibrant.metrics._notions import RowNotion
+from calibrant.metrics._outcomes import Outcomes, class_outcomes, judged_outcomes
 from calibrant.metrics._readings import DEFAULT_BINS
 
 DEFAULT_RESAMPLES = 500
@@ -35,10 +36,10 @@ class Reliability(PlainDocument):
     kind : {"equal-width", "equal-mass", "isotonic", "smooth"}
         How the curve was found.
     of : str
-        Whose scores and events: "confidence", or "class 3".
+        Whose scores and events: "confidence", or "class 1".
     confidence : ndarray of shape (n_points,)
-        The promised chance: the mean confidence of a bin, or where the curve is given. NaN for
-        empty bins.
+        The promised chance: the mean score of a bin, or where the curve is given. NaN for empty
+        bins.
     accuracy : ndarray of shape (n_points,)
         The share of predictions that were right, or of rows of the class; NaN for empty bins.
     weight : ndarray of shape (n_points,)
@@ -86,7 +87,18 @@ class Reliability(PlainDocument):
 
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.confidence), 'point')}, {counted(self.n_rows, 'row')}"
-        return f"Reliability of the {self.of} ({self.kind}): {sizes}, error {self.error:.4f}"
+        of = "the confidence" if self.of == "confidence" else self.of
+        return f"Reliability of {of} ({self.kind}): {sizes}, error {self.error:.4f}"
+
+    @property
+    def score_label(self) -> str:
+        """What the promised chance is called: "confidence", or "probability of class 1"."""
+        return self.of if self.of == "confidence" else f"probability of {self.of}"
+
+    @property
+    def share_label(self) -> str:
+        """What the share of events is called: "accuracy", or "share of class 1"."""
+        return "accuracy" if self.of == "confidence" else f"share of {self.of}"
 
     @property
     def gap(self) -> Floats:
@@ -109,6 +121,7 @@ def reliability(
     level: float = 0.95,
     n_resamples: int = DEFAULT_RESAMPLES,
     random_state: RandomState = None,
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -128,8 +141,7 @@ def reliability(
     n_bins : int, default 15
         The number of bins, also of the histogram.
     class_index : int, optional
-        The class whose probability is shown; by default the confidence, which is the largest
-        probability of a row.
+        The class whose probability is shown, in place of ``notion``.
     level : float, default 0.95
         The level of interval and band.
     n_resamples : int, default 500
@@ -137,6 +149,10 @@ def reliability(
         leaves them out: they are NaN.
     random_state : int, numpy.random.Generator or None, optional
         The seed of the draws; None is 0.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or that of the confidence, the largest
+        probability of a row. By default class 1's with two classes, and the confidence's with
+        more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -175,14 +191,14 @@ def reliability(
     --------
     >>> diagram = reliability([[0.8, 0.2]] * 50, [0, 1] * 25, n_bins=5)
     >>> diagram
-    Reliability of the confidence (equal-width): 5 points, 50 rows, error 0.3000
+    Reliability of class 1 (equal-width): 5 points, 50 rows, error 0.3000
     >>> diagram.outside.tolist()
-    [False, False, False, True, False]
+    [True, False, False, False, False]
     """
     ranges = _checked(kind, n_bins, level, n_resamples, random_state)
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     if class_index is None:
-        return _of_confidence(data, kind, n_bins, ranges)
+        return _diagram(judged_outcomes(data), _judged_score(data), kind, n_bins, ranges)
     return _of_class(data, _valid_class(class_index, data), kind, n_bins, ranges)
 
 
@@ -264,12 +280,13 @@ def reliability_by_segment(
     level: float = 0.95,
     n_resamples: int = DEFAULT_RESAMPLES,
     random_state: RandomState = None,
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
     ignore_index: int | None = None,
 ) -> dict[Any, Reliability]:
-    """Compute a reliability diagram of the confidence for every segment of the rows.
+    """Compute a reliability diagram for every segment of the rows.
 
     Parameters
     ----------
@@ -289,6 +306,10 @@ def reliability_by_segment(
         How often events are drawn.
     random_state : int, numpy.random.Generator or None, optional
         The seed of the draws; None is 0.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or that of the confidence, the largest
+        probability of a row. By default class 1's with two classes, and the confidence's with
+        more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -312,19 +333,17 @@ def reliability_by_segment(
     --------
     >>> diagrams = reliability_by_segment([[0.8, 0.2]] * 4, [0, 1, 0, 0], ["a", "a", "b", "b"])
     >>> {segment: diagram.mean_accuracy for segment, diagram in diagrams.items()}
-    {'a': 0.5, 'b': 1.0}
+    {'a': 0.5, 'b': 0.0}
     """
     ranges = _checked(kind, n_bins, level, n_resamples, random_state)
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     names = _valid_segments(segments, len(probs))
     if data.n_rows < len(names):
         names = names[np.ravel(as_numpy(labels)) != ignore_index]
-    (top,) = outcomes_of(data, "confidence")
+    judged, of = judged_outcomes(data), _judged_score(data)
     counts = data.weight > 0.0
     return {
-        value.item(): _diagram(
-            top.of_rows((names == value) & counts), "confidence", kind, n_bins, ranges
-        )
+        value.item(): _diagram(judged.of_rows((names == value) & counts), of, kind, n_bins, ranges)
         for value in np.unique(names[counts])
     }
 
@@ -361,9 +380,9 @@ def _valid_segments(segments: Any, n_rows: int) -> Any:
     return names
 
 
-def _of_confidence(data: Labelled, kind: Kind, n_bins: int, ranges: Ranges) -> Reliability:
-    (part,) = outcomes_of(data, "confidence")
-    return _diagram(part, "confidence", kind, n_bins, ranges)
+def _judged_score(data: Labelled) -> str:
+    """What the notion's score is called."""
+    return "class 1" if data.notion == "class-1" else "confidence"
 
 
 def _of_class(data: Labelled, index: int, kind: Kind, n_bins: int, ranges: Ranges) -> Reliability:

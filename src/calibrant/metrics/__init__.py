@@ -7,7 +7,15 @@ from calibrant.metrics._intervals import Estimate
 from calibrant.metrics._meter_report import MeterReport
 from calibrant.metrics._metric import Merging, Metric
 from calibrant.metrics._registry import METRICS
-from calibrant.metrics.binned import adaptive_ece, bin_stats, debiased_ece, ece, mce, rms_ece
+from calibrant.metrics.binned import (
+    adaptive_ece,
+    bin_stats,
+    confidence_ece,
+    debiased_ece,
+    ece,
+    mce,
+    rms_ece,
+)
 from calibrant.metrics.bootstrap import Interval, PairedComparison, bootstrap_ci, compare_paired
 from calibrant.metrics.classwise import classwise_ece, classwise_ece_per_class
 from calibrant.metrics.confidence_meter import ConfidenceMeter
@@ -82,6 +90,7 @@ __all__ = [
     "classwise_ece",
     "classwise_ece_per_class",
     "compare_paired",
+    "confidence_ece",
     "cox_test",
     "debiased_ece",
     "ece",

@@ -22,6 +22,7 @@ from calibrant._arrays import (
 from calibrant._mistakes import FEW, warn_if_probabilities
 from calibrant._types import Array, Floats, InputKind, Labels, RowRule
 from calibrant.metrics._labelled import Labelled, accepted, from_logits, valid_probabilities
+from calibrant.metrics._notions import RowNotion
 
 _TILE = 2**20  # elements that are looked at together: the meter's working memory
 
@@ -41,6 +42,7 @@ class Batch:
     input: InputKind
     row_sums: RowRule
     counts: NDArray[np.bool_] | None  # the rows that are not to be ignored; None where all count
+    notion: RowNotion | None = None
 
     @classmethod
     def of(
@@ -53,13 +55,15 @@ class Batch:
         *,
         ignore_index: int | None = None,
         n_classes: int | None = None,
+        notion: RowNotion | None = None,
     ) -> Self:
         """Check everything but the values of the scores."""
         array, labels, _ = accepted(scores, labels, None, input, None, n_classes, may_be_empty=True)
         n_rows, n_classes = array.shape
         labels, counts = ignored_as_class_0(labels, n_rows, ignore_index)
         target, weight = as_labels(labels, n_rows, n_classes), as_weights(sample_weight, n_rows)
-        batch = cls(array, target, weight, sample_weight is not None, input, row_sums, counts)
+        weighted = sample_weight is not None
+        batch = cls(array, target, weight, weighted, input, row_sums, counts, notion)
         if counts is not None and batch.weighted:
             as_weights(weight[counts], int(np.count_nonzero(counts)))  # which may all be zero
         if input == "logits" and len(batch.rows):
@@ -98,8 +102,15 @@ class Batch:
         """The rows that count as valid probabilities, some at a time."""
         for tile in row_tiles(self.scores, _TILE):
             probs, log_true = self._probabilities(tile)
-            labels, weight = self.labels[tile], self.weight[tile]
-            rows = Labelled(probs, labels, weight, self.weighted, log_true, streamed=True)
+            rows = Labelled(
+                probs,
+                self.labels[tile],
+                self.weight[tile],
+                self.weighted,
+                log_true,
+                streamed=True,
+                asked_notion=self.notion,
+            )
             if self.counts is not None:
                 rows = _chosen(rows, np.flatnonzero(self.counts[tile]))
             if rows.n_rows:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import row_sums, to_numpy
+from calibrant._arrays import row_sums
 from calibrant._binning import equal_width_edges
 from calibrant._types import Floats
 from calibrant.metrics._labelled import Labelled
@@ -20,12 +20,10 @@ CELL_EDGES = equal_width_edges(CELLS)
 
 
 def kde_columns(data: Labelled) -> tuple[Floats, NDArray[np.bool_]]:
-    """The confidences and hits of KDE-ECE: divided by the row's sum; of two classes, class 1's."""
+    """The scores and hits of KDE-ECE: divided by the row's sum."""
     sums = data.by_tile(lambda tile, _: row_sums(tile))
     if not np.all(sums > 0.0):
         row = int(np.flatnonzero(~(sums > 0.0))[0])
         raise ValueError(f"probs must have a positive value in every row, row {row} has none")
-    if data.n_classes == 2:
-        return to_numpy(data.probs[:, 1]).astype(np.float64) / sums, data.labels == 1
-    confidence, correct = data.top_label
-    return confidence / sums, correct
+    score, hit = data.judged
+    return score / sums, hit

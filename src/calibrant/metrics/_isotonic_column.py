@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from calibrant._types import Floats
 from calibrant._weights import copy_squares, row_counts
-from calibrant.metrics._notions import Outcomes
+from calibrant.metrics._outcomes import Outcomes
 
 
 class IsotonicColumn(NamedTuple):

@@ -36,6 +36,7 @@ from calibrant._mistakes import refuse_label_column, warn_if_probabilities
 from calibrant._rows import log_softmax
 from calibrant._types import Array, Floats, InputKind, Labels, RowRule
 from calibrant._weights import copy_squares, weighted_mean
+from calibrant.metrics._notions import RowNotion, row_notion
 
 _FEW_CLASSES = 64
 
@@ -47,7 +48,8 @@ class Labelled:
     """Valid probabilities on their device; labels and weights in main memory.
 
     ``log_true`` is the log-probability of each row's label where logits were given: it is exact
-    also where the probability underflows.
+    also where the probability underflows. ``asked_notion`` is whose calibration is judged, None for
+    the default of the number of classes.
     """
 
     probs: Array
@@ -56,6 +58,7 @@ class Labelled:
     weighted: bool
     log_true: Floats | None = None
     streamed: bool = False  # a part of the rows cannot tell whether all weights are whole
+    asked_notion: str | None = None
     _made: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -106,6 +109,21 @@ class Labelled:
         confidence, correct = (np.concatenate(column) for column in zip(*parts, strict=True))
         return confidence.astype(np.float64), correct
 
+    @property
+    def notion(self) -> RowNotion:
+        """Whose calibration is judged."""
+        return row_notion(self.asked_notion, self.n_classes)
+
+    @cached_property
+    def judged(self) -> tuple[Floats, NDArray[np.bool_]]:
+        """The score of each row that is judged, and whether what it promises came."""
+        return self.one_class(1) if self.notion == "class-1" else self.top_label
+
+    def one_class(self, index: int) -> tuple[Floats, NDArray[np.bool_]]:
+        """The probability of a class, and whether a row is of it."""
+        score = to_numpy(self.probs[:, index]).astype(np.float64)
+        return np.clip(score, 0.0, 1.0), self.labels == index
+
 
 def labelled(
     scores: Any,
@@ -114,11 +132,12 @@ def labelled(
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
     ignore_index: int | None = None,
+    notion: str | None = None,
 ) -> Labelled:
     """Check everything once.
 
     ``row_sums`` says what to do with rows that do not sum to 1: "strict" refuses them, "normalize"
-    divides by the sum, "raw" takes them as they are.
+    divides by the sum, "raw" takes them as they are. ``notion`` is whose calibration is judged.
     """
     check_row_rule(row_sums)
     array, labels, sample_weight = accepted(scores, labels, sample_weight, input, ignore_index)
@@ -126,11 +145,12 @@ def labelled(
     if input == "probs":
         array = valid_probabilities(array, row_sums)
     n_rows, n_classes = array.shape
+    notion = row_notion(notion, n_classes)
     weight = as_weights(sample_weight, n_rows)
     target = as_labels(labels, n_rows, n_classes)
     weighted = sample_weight is not None
     if input == "probs":
-        return Labelled(array, target, weight, weighted)
+        return Labelled(array, target, weight, weighted, asked_notion=notion)
     warn_if_probabilities(array)
     refuse_label_column(array, target)
     require_memory(
@@ -139,7 +159,7 @@ def labelled(
         "CalibrationMeter takes the rows in parts, `calibrant evaluate` several files",
     )
     probs, log_true = from_logits(array, target)
-    return Labelled(probs, target, weight, weighted, log_true)
+    return Labelled(probs, target, weight, weighted, log_true, asked_notion=notion)
 
 
 def accepted(

@@ -16,7 +16,7 @@ from calibrant.metrics._metric import Merging, Metric
 from calibrant.metrics._readings import Reads
 from calibrant.metrics._registry import METRICS
 from calibrant.metrics._report import MetricReport, missing
-from calibrant.metrics._tables import estimate_rows, part_cell, value_cell
+from calibrant.metrics._tables import estimate_rows, of_class_1, part_cell, value_cell
 from calibrant.metrics.binned import merged_equal_mass
 from calibrant.metrics.decomposition import BrierDecomposition, binned_saving, decomposed
 
@@ -52,7 +52,9 @@ class MeterReport(MetricReport):
         The parts of the Brier score, by shifting the bins of the classes; None where the meter
         was told not to keep them.
     bins : BinStats
-        The equal-width bins of the top label.
+        The equal-width bins of the judged probability.
+    notion : {"class-1", "confidence"}
+        Whose calibration the errors are: class 1's of two classes, or the confidence's.
     """
 
     def __getattr__(self, name: str) -> float:
@@ -68,7 +70,9 @@ class MeterReport(MetricReport):
 
     def _tables(self) -> list[Table]:
         rows = estimate_rows(self.metrics, list(_COLUMNS.values()))
-        table = Table(["", *_COLUMNS], list(rows.values()), title=self._headline())
+        table = Table(
+            ["", *_COLUMNS], list(rows.values()), title=self._headline() + of_class_1(self.notion)
+        )
         return [table.filled()]
 
 
@@ -93,6 +97,7 @@ def report(state: MeterState) -> MeterReport:
         metrics=metrics,
         brier_decomposition=_decomposition(state, means.get("brier")),
         bins=BinStats(bins.edges, *(column.copy() for column in bins.columns)),
+        notion=state.layout.notion,
     )
 
 

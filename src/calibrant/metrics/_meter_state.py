@@ -14,6 +14,7 @@ from calibrant._types import Floats
 from calibrant._weights import MOST_ROWS
 from calibrant.metrics._cells import CELL_EDGES, CELLS
 from calibrant.metrics._labelled import Labelled
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import Reads, bins_of, row_scores
 from calibrant.metrics._registry import METRICS
 
@@ -31,13 +32,15 @@ _DOWN, _UP = 1.0 - _ROUNDING, 1.0 + _ROUNDING
 class Layout:
     """What a state has room for; states of the same layout add up.
 
-    ``scores`` names the metrics that are means of one score per row.
+    ``scores`` names the metrics that are means of one score per row, ``notion`` the probability
+    that the bins hold.
     """
 
     n_bins: int
     n_classes: int
     classwise: bool
     scores: tuple[str, ...]
+    notion: RowNotion
 
     @property
     def counts(self) -> Shapes:
@@ -138,7 +141,7 @@ class MeterState:
         self.sum("moments")[...] += np.stack(moments, axis=1)
 
     def _add_null_variance(self, data: Labelled) -> None:
-        confidence = data.top_label[0]
+        confidence = data.judged[0]
         index = bin_index(confidence, equal_width_edges(self.layout.n_bins))
         variance = data.weight**2 * confidence * (1.0 - confidence)
         self.sum("null_variance")[...] += np.bincount(index, variance, self.layout.n_bins)

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._binning import BinStats
 from calibrant._types import Floats, InputKind, RowRule
 from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._notions import Notion
+from calibrant.metrics._notions import Notion, RowNotion, row_notion
 from calibrant.metrics._readings import DEFAULT_BINS, Reads, RowsInBins, read_by, row_scores
 from calibrant.metrics._resampling import Statistic
 
@@ -62,10 +62,11 @@ class Metric:
     title : str
         What it is, in words.
     reads : str
-        What it reads: "rows", one score per row; "equal-width", "equal-mass" or "cells", the top
-        label's confidence and hits in such bins or in narrow cells; "kde-cells", the same of the
-        normalized confidence; "class-1", class 1's probability of two in equal-width bins;
-        "classes", the bins of every class, over which it is averaged; or "labels", the rows.
+        What it reads: "rows", one score per row; "equal-width", "equal-mass" or "cells", the
+        judged probability (class 1's of two classes, else the confidence) and its hits in such
+        bins or in narrow cells; "kde-cells", the same divided by its row's sum; "class-1" or
+        "confidence", this probability whichever is judged, in equal-width bins; "classes", the
+        bins of every class, over which it is averaged; or "labels", the rows.
     statistic : callable
         From rows to one score per row, from ``BinStats`` to one error each, or from (rows, number
         of bins) to one error. Truth values are
@@ -85,8 +86,9 @@ class Metric:
     interval_statistic : callable, optional
         Another function of the same bins with the same true value, from which the interval is
         made; its own statistic by default.
-    notion : {"confidence", "top-label", "class-1", "classwise"}, default "confidence"
-        Whose calibration an error is.
+    notion : {"confidence", "top-label", "class-1", "classwise"}, optional
+        Whose calibration an error always is. None, where ``notion=`` chooses: by default class 1's
+        with two classes, and the confidence's with more.
     by_default : bool, default True
         Whether ``evaluate`` has it unasked.
 
@@ -109,7 +111,7 @@ class Metric:
     weighted: bool = True
     interval: bool = True
     interval_statistic: Statistic | None = None
-    notion: Notion = "confidence"
+    notion: Notion | None = None
     by_default: bool = True
 
     @property
@@ -137,13 +139,15 @@ class Metric:
         """Whether it is a calibration error, and not a score per row."""
         return self.reads != "rows"
 
-    def notion_of(self, n_classes: int) -> Notion | None:
+    def notion_of(self, n_classes: int, asked: RowNotion | None = None) -> Notion | None:
         """Tell whose calibration it is with so many classes.
 
         Parameters
         ----------
         n_classes : int
             The number of classes.
+        asked : {"class-1", "confidence"}, optional
+            The notion that was asked for.
 
         Returns
         -------
@@ -152,7 +156,7 @@ class Metric:
         """
         if not self.is_error:
             return None
-        return "class-1" if self.reads == "kde-cells" and n_classes == 2 else self.notion
+        return self.notion or row_notion(asked, n_classes)
 
     def suits(self, n_classes: int) -> bool:
         """Tell whether it is defined for so many classes.
@@ -180,6 +184,7 @@ class Metric:
         labels: Any,
         n_bins: int = DEFAULT_BINS,
         *,
+        notion: RowNotion | None = None,
         sample_weight: Any = None,
         row_sums: RowRule = "strict",
         input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -195,6 +200,9 @@ class Metric:
             Class indices.
         n_bins : int, default 15
             The number of bins, for what has bins.
+        notion : {"class-1", "confidence"}, optional
+            Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+            with two classes, and the confidence's with more.
         sample_weight : array of shape (n_rows,), optional
             The weight of each row.
         row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -209,7 +217,7 @@ class Metric:
         float
             The value, as a fraction.
         """
-        data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+        data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
         return self.value(data, n_bins)
 
     def value(self, data: Labelled, n_bins: int = DEFAULT_BINS) -> float:

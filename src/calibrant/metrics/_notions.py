@@ -1,4 +1,4 @@
-"""What "calibrated" may mean, and the scores and outcomes that each meaning compares.
+"""What "calibrated" may mean, and which meaning a metric has where none is named.
 
 | notion | calibrated means |
 |---|---|
@@ -8,74 +8,56 @@
 | "classwise" | the same of every class |
 | "canonical" | of the rows with the probabilities q, the classes have the shares q |
 
-Canonical calibration implies all others; with two classes it is that of class 1.
+Canonical calibration implies all others. With two classes it is the same as that of class 1, and
+calibration of the confidence is weaker: errors below and above 1/2 can cancel in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from reprlib import repr as shown
+from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from calibrant._arrays import to_numpy
-from calibrant._binning import BinStats, Scheme
-from calibrant._types import Floats
-from calibrant.metrics._labelled import Labelled
-
+RowNotion = Literal["confidence", "class-1"]  # one score per row
 ScoreNotion = Literal["confidence", "class-1", "classwise"]
 Notion = Literal["confidence", "top-label", "class-1", "classwise", "canonical"]
 
-
-class Outcomes(NamedTuple):
-    """Scores in [0, 1], each the promised chance of an event, and whether the event came."""
-
-    score: Floats
-    hit: NDArray[np.bool_]
-    weight: Floats
-
-    def of_rows(self, rows: NDArray[np.bool_]) -> Outcomes:
-        """Those of some rows."""
-        return Outcomes(self.score[rows], self.hit[rows], self.weight[rows])
-
-    def bins(self, n_bins: int, scheme: Scheme = "equal-mass") -> BinStats:
-        """The scores and events in bins."""
-        return BinStats.from_confidence(self.score, self.hit, n_bins, self.weight, scheme=scheme)
+_ELSEWHERE = {
+    "classwise": "classwise_ece judges every class",
+    "top-label": "top_label_ece judges the confidence by predicted class",
+    "canonical": "omnibus_test and skce judge all classes together",
+}
 
 
-def score_notion(data: Labelled, asked: str | None) -> ScoreNotion:
-    """The notion that was asked for; by default class 1's of two, and else the confidence's."""
+def row_notion(asked: str | None, n_classes: int) -> RowNotion:
+    """The notion that was asked for; by default class 1 of two classes, else the confidence."""
     if asked is None:
-        return "class-1" if data.n_classes == 2 else "confidence"
+        return "class-1" if n_classes == 2 else "confidence"
+    check_row_notion(asked)
     if asked == "class-1":
-        check_two_classes(data)
+        check_two_classes(n_classes)
         return "class-1"
-    if asked == "confidence":
-        return "confidence"
+    return "confidence"
+
+
+def check_row_notion(asked: str | None) -> None:
+    """Refuse what is no notion of one score per row."""
+    if asked not in (None, "confidence", "class-1"):
+        known = isinstance(asked, str) and asked in _ELSEWHERE
+        hint = f": {_ELSEWHERE[asked]}" if known else ""
+        raise ValueError(f'notion must be "confidence" or "class-1", got {shown(asked)}{hint}')
+
+
+def score_notion(asked: str | None, n_classes: int) -> ScoreNotion:
+    """The same where all classes may be judged one after another, too."""
     if asked == "classwise":
         return "classwise"
-    rule = 'notion must be "confidence", "class-1" or "classwise"'
-    raise ValueError(f"{rule}, got {asked!r}")
+    if asked not in (None, "confidence", "class-1"):
+        rule = 'notion must be "confidence", "class-1" or "classwise"'
+        raise ValueError(f"{rule}, got {shown(asked)}")
+    return row_notion(asked, n_classes)
 
 
-def check_two_classes(data: Labelled) -> None:
+def check_two_classes(n_classes: int) -> None:
     """Refuse what asks for class 1 of more than two."""
-    if data.n_classes != 2:
-        raise ValueError(f"class 1 of two is asked for, but there are {data.n_classes} classes")
-
-
-def outcomes_of(data: Labelled, notion: ScoreNotion) -> Iterator[Outcomes]:
-    """What a notion compares: one pair of columns, or one for every class."""
-    if notion == "confidence":
-        confidence, correct = data.top_label
-        yield Outcomes(np.clip(confidence, 0.0, 1.0), correct, data.weight)
-        return
-    for index in [1] if notion == "class-1" else range(data.n_classes):
-        yield class_outcomes(data, index)
-
-
-def class_outcomes(data: Labelled, index: int) -> Outcomes:
-    """The probability of a class, and whether a row is of it."""
-    score = to_numpy(data.probs[:, index]).astype(np.float64)
-    return Outcomes(np.clip(score, 0.0, 1.0), data.labels == index, data.weight)
+    if n_classes != 2:
+        raise ValueError(f"class 1 of two is asked for, but there are {n_classes} classes")

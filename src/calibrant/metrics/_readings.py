@@ -3,10 +3,10 @@
 | a metric reads | that is |
 |---|---|
 | "rows" | one score per row, of which it is the weighted mean |
-| "equal-width", "equal-mass" | confidence and hits of the top label in bins |
+| "equal-width", "equal-mass" | the judged score and its hits in bins: class 1, or the confidence |
 | "cells" | the same in cells so narrow that they stand for the rows |
-| "class-1" | the probability of class 1 of two and whether it came, in equal-width bins |
-| "kde-cells" | the same of the confidence divided by its row's sum; of two classes, class 1's |
+| "kde-cells" | the same of the score divided by its row's sum |
+| "confidence", "class-1" | this score whichever is judged, in equal-width bins |
 | "classes" | every class' probability in equal-width bins; the metric is a mean over classes |
 | "labels" | the probabilities and labels themselves, whatever it makes of them |
 """
@@ -28,7 +28,7 @@ from calibrant.metrics._class_bins import class_stats
 from calibrant.metrics._class_resampling import class_bootstrap, class_null, draw_rows
 from calibrant.metrics._inversion import Family, families
 from calibrant.metrics._labelled import Labelled
-from calibrant.metrics._notions import check_two_classes, class_outcomes
+from calibrant.metrics._notions import check_two_classes
 from calibrant.metrics._resampling import (
     BinnedRows,
     Drawing,
@@ -40,7 +40,15 @@ from calibrant.metrics._resampling import (
 
 # Draws are made in this order.
 Reads = Literal[
-    "rows", "equal-width", "equal-mass", "cells", "kde-cells", "class-1", "classes", "labels"
+    "rows",
+    "equal-width",
+    "equal-mass",
+    "cells",
+    "kde-cells",
+    "class-1",
+    "confidence",
+    "classes",
+    "labels",
 ]
 
 DEFAULT_BINS = 15
@@ -50,7 +58,7 @@ def bins_of(reads: Reads, data: Labelled, n_bins: int = DEFAULT_BINS) -> BinStat
     """The bins that a metric reads."""
     if reads == "classes":
         return data.once((reads, n_bins), lambda: class_stats(data, equal_width_edges(n_bins)))
-    return data.once((reads, n_bins), lambda: _top_label_bins(reads, data, n_bins))
+    return data.once((reads, n_bins), lambda: _row_bins(reads, data, n_bins))
 
 
 class RowsInBins(NamedTuple):
@@ -71,25 +79,25 @@ def row_scores(statistic: Statistic, data: Labelled) -> NDArray[Any]:
 
 
 def _columns(reads: Reads, data: Labelled) -> tuple[Floats, NDArray[np.bool_]]:
-    """The confidences and the hits."""
+    """The scores and the hits."""
     if reads == "kde-cells":
         return data.once("kde-columns", lambda: kde_columns(data))
     if reads == "class-1":
-        check_two_classes(data)
-        return class_outcomes(data, 1)[:2]
-    return data.top_label
+        check_two_classes(data.n_classes)
+        return data.one_class(1)
+    return data.top_label if reads == "confidence" else data.judged
 
 
 def _edges(reads: Reads, confidence: Floats, data: Labelled, n_bins: int) -> Floats:
     """The edges of the bins."""
-    if reads in ("equal-width", "class-1"):
+    if reads in ("equal-width", "class-1", "confidence"):
         return equal_width_edges(n_bins)
     if reads == "equal-mass":
         return equal_mass_edges(confidence, n_bins, data.weight_if_any)
     return CELL_EDGES
 
 
-def _top_label_bins(reads: Reads, data: Labelled, n_bins: int) -> BinStats:
+def _row_bins(reads: Reads, data: Labelled, n_bins: int) -> BinStats:
     confidence, correct = _columns(reads, data)
     edges = _edges(reads, confidence, data, n_bins)
     squares = data.squares if data.weighted else None
@@ -205,5 +213,5 @@ class _LabelSample:
         return []
 
     def _values(self, drawing: Drawing, probs: Any, labels: Any, weight: Floats) -> Floats:
-        drawn = Labelled(probs, labels, weight, weighted=True)
+        drawn = Labelled(probs, labels, weight, True, asked_notion=self.data.notion)
         return drawing.all_of(RowsInBins(drawn, self.n_bins))

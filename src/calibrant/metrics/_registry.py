@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from calibrant._binning import calibration_error
 from calibrant.metrics._metric import Merging, Metric
-from calibrant.metrics._notions import Notion
+from calibrant.metrics._notions import Notion, RowNotion, row_notion
 from calibrant.metrics._resampling import Statistic
 from calibrant.metrics.binned import (
     debiased_error,
@@ -28,7 +28,7 @@ from calibrant.metrics.smooth import smooth_error
 
 
 def _with_bins_of_its_own(
-    name: str, heading: str, title: str, statistic: Statistic, notion: Notion
+    name: str, heading: str, title: str, statistic: Statistic, notion: Notion | None
 ) -> Metric:
     """An error of which every draw costs as much as itself: only where it is asked for."""
     return Metric(
@@ -103,7 +103,7 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "debiased_ece",
-            heading="Debiased ECE",
+            heading="Debiased RMS-ECE",
             title="RMS-ECE less the noise of the labels",
             reads="equal-mass",
             statistic=debiased_error,
@@ -143,6 +143,17 @@ METRICS: dict[str, Metric] = {
             statistic=calibration_error,
             merging=None,
             notion="class-1",
+            by_default=False,
+        ),
+        Metric(
+            "confidence_ece",
+            heading="Confidence ECE",
+            title="ECE of the largest probability",
+            reads="confidence",
+            statistic=calibration_error,
+            merging=None,
+            notion="confidence",
+            by_default=False,
         ),
         _with_bins_of_its_own(
             "classwise_adaptive_ece",
@@ -153,7 +164,7 @@ METRICS: dict[str, Metric] = {
         ),
         _with_bins_of_its_own(
             "classwise_debiased_ece",
-            "Classwise debiased ECE",
+            "Classwise debiased RMS-ECE",
             "classwise RMS-ECE less the noise of the labels",
             classwise_debiased_error,
             "classwise",
@@ -177,10 +188,14 @@ METRICS: dict[str, Metric] = {
             "ECE-sweep",
             "ECE in as many bins as keep the accuracy increasing",
             sweep_error,
-            "confidence",
+            None,
         ),
     )
 }
+
+
+# With two classes the default metrics judge one notion, and this one shows the ECE of the other.
+_BESIDE: dict[RowNotion, str] = {"class-1": "confidence_ece", "confidence": "class1_ece"}
 
 
 def metric_named(name: str, *, weighted: bool = False) -> Metric:
@@ -198,18 +213,20 @@ def drawn_metric(name: str, *, weighted: bool = False, errors_only: bool = False
     return _one_of(drawn, name, weighted)
 
 
-def metrics_named(
-    names: Iterable[str] | None, *, n_classes: int | None = None, weighted: bool = False
+def default_metrics(
+    n_classes: int, notion: RowNotion | None = None, *, weighted: bool = False
 ) -> list[Metric]:
-    """Metrics by their names. None is the usual ones: those that take the classes and weights."""
-    if names is None:
-        return [
-            metric
-            for metric in METRICS.values()
-            if metric.by_default
-            and (metric.weighted or not weighted)
-            and (n_classes is None or metric.suits(n_classes))
-        ]
+    """The metrics that ``evaluate`` has unasked: those that take the classes and weights."""
+    beside = _BESIDE[row_notion(notion, n_classes)] if n_classes == 2 else None
+    return [
+        metric
+        for metric in METRICS.values()
+        if (metric.by_default or metric.name == beside) and (metric.weighted or not weighted)
+    ]
+
+
+def metrics_named(names: Iterable[str] | str, *, weighted: bool = False) -> list[Metric]:
+    """Metrics by their names."""
     names = [names] if isinstance(names, str) else list(names)
     if not names:
         raise ValueError(f"metrics must name at least one of {', '.join(METRICS)}, got none")

@@ -11,6 +11,7 @@ from calibrant._documents import PlainDocument
 from calibrant._frames import Backend, frame_of
 from calibrant._tables import Shown, counted
 from calibrant.metrics._intervals import Estimate
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._tables import estimate_columns
 from calibrant.metrics.decomposition import BrierDecomposition
 
@@ -31,6 +32,7 @@ class MetricReport(Shown, PlainDocument):
     metrics: dict[str, Estimate]
     brier_decomposition: BrierDecomposition | None
     bins: BinStats
+    notion: RowNotion
 
     def __repr__(self) -> str:
         found = (f"{name}={known.value:.4g}" for name, known in self.metrics.items())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from calibrant.metrics._intervals import Estimate
 from calibrant.metrics._metric import Metric
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._registry import METRICS
 
 Cell = Callable[[Metric, Estimate], str]
@@ -27,14 +29,33 @@ def interval_cell(metric: Metric, estimate: Estimate) -> str:
     return interval_text(metric, estimate.low, estimate.high)
 
 
-def p_text(p_value: float) -> str:
-    """A p-value; none is 0."""
-    return "<0.001" if p_value < 0.0005 else f"{p_value:.3f}"
+def p_text(p_value: float, n_resamples: int | None = None) -> str:
+    """A p-value, as a bound where it is too small to be known or to be printed.
+
+    The rank among ``n_resamples`` draws is never below 1 / (1 + draws), however strong the evidence
+    is: at that floor the p-value is only known to be at most that.
+
+    >>> p_text(0.0049751, 200), p_text(0.0312, 200), p_text(1e-9)
+    ('<= 0.005', '0.031', '< 0.001')
+    """
+    floor = 0.0 if n_resamples is None else 1.0 / (1.0 + n_resamples)
+    if floor >= 0.001 and p_value <= floor * (1.0 + 1e-9):
+        return f"<= {ceil(1000.0 * floor - 1e-9) / 1000.0:.3f}"
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
-def p_value_cell(metric: Metric, estimate: Estimate) -> str:
-    """The p-value, where there is one."""
-    return "" if estimate.p_value is None else p_text(estimate.p_value)
+def p_value_cell(n_resamples: int) -> Cell:
+    """The p-value from so many draws, where there is one."""
+
+    def cell(metric: Metric, estimate: Estimate) -> str:
+        return "" if estimate.p_value is None else p_text(estimate.p_value, n_resamples)
+
+    return cell
+
+
+def of_class_1(notion: RowNotion) -> str:
+    """What the title of a table adds where class 1 is judged."""
+    return ", calibration of class 1" if notion == "class-1" else ""
 
 
 def part_cell(name: str) -> Cell:

@@ -1,4 +1,4 @@
-"""Calibration errors of the top label over bins of confidence."""
+"""Calibration errors over bins: of class 1's probability of two classes, or of the confidence."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from calibrant._binning import (
 )
 from calibrant._types import Floats, InputKind, RowRule
 from calibrant.metrics._labelled import Labelled, labelled
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS, bins_of
 
 # --- functions --------------------------------------------------------------------------------
@@ -29,12 +30,13 @@ def bin_stats(
     n_bins: int = DEFAULT_BINS,
     *,
     scheme: Scheme = "equal-width",
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
     ignore_index: int | None = None,
 ) -> BinStats:
-    """Tabulate the top label's confidence and accuracy per bin; ``print`` shows the table.
+    """Tabulate the mean score and how often its event came, per bin; ``print`` shows the table.
 
     Parameters
     ----------
@@ -46,6 +48,9 @@ def bin_stats(
         The number of bins.
     scheme : {"equal-width", "equal-mass"}, default "equal-width"
         Bins of equal width, or with equally many rows.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -58,7 +63,7 @@ def bin_stats(
     Returns
     -------
     BinStats
-        Sums of weights, confidences and hits per bin.
+        Sums of weights, scores and hits per bin.
 
     Raises
     ------
@@ -68,13 +73,87 @@ def bin_stats(
     Examples
     --------
     >>> bin_stats([[0.8, 0.2], [0.8, 0.2]], [0, 1], n_bins=2).gap
-    array([ nan, -0.3])
+    array([0.3, nan])
     """
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return top_label_bins(data, n_bins, scheme)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
+    return judged_bins(data, n_bins, scheme)
 
 
 def ece(
+    probs: Any,
+    labels: Any,
+    n_bins: int = DEFAULT_BINS,
+    norm: Norm = 1,
+    *,
+    scheme: Scheme = "equal-width",
+    notion: RowNotion | None = None,
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> float:
+    """Compute the expected calibration error.
+
+    Parameters
+    ----------
+    probs : array of shape (n_rows, n_classes) or (n_rows,)
+        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
+    labels : array of shape (n_rows,)
+        The true classes as integers from 0, or one-hot rows.
+    n_bins : int, default 15
+        The number of bins.
+    norm : {1, 2, "max"}, default 1
+        The mean gap of the bins, its root mean square, or the largest gap.
+    scheme : {"equal-width", "equal-mass"}, default "equal-width"
+        Bins of equal width, or with equally many rows.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
+    sample_weight : array of shape (n_rows,), optional
+        The weight of each row; all 1 by default.
+    row_sums : {"strict", "normalize", "raw"}, default "strict"
+        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are.
+    ignore_index : int, optional
+        Rows with this label are left out.
+
+    Returns
+    -------
+    float
+        The error, as a fraction.
+
+    Raises
+    ------
+    ValueError
+        Where an argument is refused: the message names the rule, the value and the row.
+
+    Notes
+    -----
+    With W_m the weight of bin m and W their sum, norm 1 is
+    ``sum_m (W_m / W) |accuracy_m - confidence_m|``. The error is biased upwards: on few rows or
+    many bins a calibrated model shows more than 0, too (``calibration_test`` says how much).
+
+    With two classes confidence_m is the mean probability of class 1 in the bin, and accuracy_m the
+    share of its rows that are of class 1: the ECE that other tools report for a binary classifier.
+    ``notion="confidence"`` judges the larger of the two probabilities instead, where errors below
+    and above 1/2 can cancel. With more classes the confidence is judged.
+
+    References
+    ----------
+    Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian
+    Binning", AAAI 2015. Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+
+    Examples
+    --------
+    >>> round(ece([[0.8, 0.2], [0.8, 0.2]], [0, 1]), 3)
+    0.3
+    """
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
+    return float(calibration_error(judged_bins(data, n_bins, scheme), norm))
+
+
+def confidence_ece(
     probs: Any,
     labels: Any,
     n_bins: int = DEFAULT_BINS,
@@ -86,7 +165,7 @@ def ece(
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
     ignore_index: int | None = None,
 ) -> float:
-    """Compute the expected calibration error of the top label.
+    """Compute the expected calibration error of the largest probability.
 
     Parameters
     ----------
@@ -121,22 +200,22 @@ def ece(
 
     Notes
     -----
-    With W_m the weight of bin m and W their sum, norm 1 is
-    ``sum_m (W_m / W) |accuracy_m - confidence_m|``. The error is biased upwards: on few rows or
-    many bins a calibrated model shows more than 0, too (``calibration_test`` says how much).
+    It is ``ece`` with ``notion="confidence"``. The two differ with two classes, where ``ece``
+    judges the probability of class 1.
 
     References
     ----------
-    Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian
-    Binning", AAAI 2015. Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+    Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
 
     Examples
     --------
-    >>> round(ece([[0.8, 0.2], [0.8, 0.2]], [0, 1]), 3)
-    0.3
+    >>> round(confidence_ece([0.6, 0.6, 0.4, 0.4], [0, 1, 0, 0]), 3)
+    0.15
     """
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return float(calibration_error(top_label_bins(data, n_bins, scheme), norm))
+    data = labelled(
+        probs, labels, sample_weight, row_sums, input, ignore_index, notion="confidence"
+    )
+    return float(calibration_error(judged_bins(data, n_bins, scheme), norm))
 
 
 def rms_ece(
@@ -145,6 +224,7 @@ def rms_ece(
     n_bins: int = DEFAULT_BINS,
     *,
     scheme: Scheme = "equal-width",
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -162,6 +242,9 @@ def rms_ece(
         The number of bins.
     scheme : {"equal-width", "equal-mass"}, default "equal-width"
         Bins of equal width, or with equally many rows.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -194,8 +277,8 @@ def rms_ece(
     >>> round(rms_ece([[0.8, 0.2], [0.8, 0.2]], [0, 1]), 3)
     0.3
     """
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return float(root_mean_square_gap(top_label_bins(data, n_bins, scheme)))
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
+    return float(root_mean_square_gap(judged_bins(data, n_bins, scheme)))
 
 
 def adaptive_ece(
@@ -204,6 +287,7 @@ def adaptive_ece(
     n_bins: int = DEFAULT_BINS,
     norm: Norm = 1,
     *,
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -221,6 +305,9 @@ def adaptive_ece(
         The number of bins.
     norm : {1, 2, "max"}, default 1
         The mean gap of the bins, its root mean square, or the largest gap.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -255,7 +342,7 @@ def adaptive_ece(
     >>> round(adaptive_ece([[0.8, 0.2], [0.6, 0.4]], [0, 1], n_bins=2), 3)
     0.4
     """
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     return float(calibration_error(bins_of("equal-mass", data, n_bins), norm))
 
 
@@ -265,6 +352,7 @@ def mce(
     n_bins: int = DEFAULT_BINS,
     *,
     scheme: Scheme = "equal-width",
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -282,6 +370,9 @@ def mce(
         The number of bins.
     scheme : {"equal-width", "equal-mass"}, default "equal-width"
         Bins of equal width, or with equally many rows.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -304,7 +395,7 @@ def mce(
     Notes
     -----
     It is ``max_m |accuracy_m - confidence_m|``, and mostly the noise of the emptiest bin. As the
-    statistic of a test it has next to no power: ``omnibus_test`` has it.
+    statistic of a test it has little power: use ``omnibus_test``.
 
     References
     ----------
@@ -316,8 +407,8 @@ def mce(
     >>> round(mce([[0.8, 0.2], [0.6, 0.4]], [0, 1]), 3)
     0.6
     """
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return float(largest_gap(top_label_bins(data, n_bins, scheme)))
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
+    return float(largest_gap(judged_bins(data, n_bins, scheme)))
 
 
 def debiased_ece(
@@ -327,12 +418,13 @@ def debiased_ece(
     norm: Literal[1, 2] = 2,
     *,
     scheme: Scheme = "equal-mass",
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
     ignore_index: int | None = None,
 ) -> float:
-    """Compute the calibration error less the part that the noise of the labels adds.
+    """Compute the root mean square calibration error less the part that label noise adds.
 
     Parameters
     ----------
@@ -346,6 +438,9 @@ def debiased_ece(
         The root mean square of the bins' gaps, or their mean.
     scheme : {"equal-mass", "equal-width"}, default "equal-mass"
         Bins with equally many rows, or of equal width.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -367,6 +462,7 @@ def debiased_ece(
 
     Notes
     -----
+    The default is a root mean square, which is at least as large as a mean: it may exceed ``ece``.
     Norm 2 subtracts each bin's unbiased variance of the accuracy from the squared gap, adds up, and
     takes the root of what is left (0 where that is negative):
     sum_m (W_m / W) [gap_m^2 - acc_m (1 - acc_m) / (n_m - 1)], n_m being the bin's number of rows:
@@ -382,15 +478,15 @@ def debiased_ece(
     >>> debiased_ece([[0.8, 0.2], [0.8, 0.2]], [0, 1])
     0.0
     """
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return float(debiased_error(top_label_bins(data, n_bins, scheme), norm))
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
+    return float(debiased_error(judged_bins(data, n_bins, scheme), norm))
 
 
 # --- statistics -------------------------------------------------------------------------------
 
 
-def top_label_bins(data: Labelled, n_bins: int, scheme: Scheme) -> BinStats:
-    """The top label's confidence and hits in the bins of a scheme."""
+def judged_bins(data: Labelled, n_bins: int, scheme: Scheme) -> BinStats:
+    """The judged scores and their hits in the bins of a scheme."""
     check_scheme(scheme)
     return bins_of(scheme, data, n_bins)
 

@@ -28,6 +28,7 @@ from calibrant.metrics._intervals import (
 from calibrant.metrics._inversion import inverted_interval
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._metric import Metric
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS, bins_of, error_sample, sample_of
 from calibrant.metrics._registry import METRICS, drawn_metric
 from calibrant.metrics._resampling import Drawing, draw_repetitions
@@ -109,6 +110,7 @@ def bootstrap_ci(
     method: Method = "auto",
     n_resamples: int = 1000,
     random_state: RandomState = None,
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -136,6 +138,9 @@ def bootstrap_ci(
         How often rows are drawn.
     random_state : int, numpy.random.Generator or None, optional
         The seed of the draws; None is 0.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -179,7 +184,7 @@ def bootstrap_ci(
     check_resamples(n_resamples, 1)
     if method not in get_args(Method):
         raise ValueError(f'method must be "auto", "basic" or "percentile", got {method!r}')
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     rng = generator(random_state)
     if callable(metric):
         observed, drawn = _function_values(metric, data, n_resamples, rng)
@@ -235,6 +240,7 @@ def compare_paired(
     level: float = 0.95,
     n_resamples: int = 1000,
     random_state: RandomState = None,
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -260,6 +266,9 @@ def compare_paired(
         How often rows are drawn.
     random_state : int, numpy.random.Generator or None, optional
         The seed of the draws; None is 0.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -302,7 +311,7 @@ def compare_paired(
     check_level(level)
     check_resamples(n_resamples, 1)
     pair = [
-        labelled(scores, labels, sample_weight, row_sums, input, ignore_index)
+        labelled(scores, labels, sample_weight, row_sums, input, ignore_index, notion)
         for scores in (first, second)
     ]
     chosen = drawn_metric(metric, weighted=pair[0].weighted)

@@ -57,8 +57,8 @@ class ConfidenceMeter:
     def __init__(self, n_bins: int = DEFAULT_BINS) -> None:
         equal_width_edges(n_bins)  # refuses what is no number of bins
         self.n_bins = int(n_bins)
-        empty = MeterState.empty(Layout(self.n_bins, 2, False, ("accuracy",)))
-        self._seen = (empty, 0)  # and the number of classes; replaced together
+        layout = Layout(self.n_bins, 2, False, ("accuracy",), "confidence")
+        self._seen = (MeterState.empty(layout), 0)  # and the number of classes; replaced together
         self._lock = OwnLock()  # held while they are replaced
 
     def __repr__(self) -> str:
@@ -116,7 +116,12 @@ class ConfidenceMeter:
         if len(said):
             right = (chosen == true).astype(np.int64)
             rows = _TopLabels(
-                said[:, None], right, weight, sample_weight is not None, streamed=True
+                said[:, None],
+                right,
+                weight,
+                sample_weight is not None,
+                streamed=True,
+                asked_notion="confidence",
             )
             rows.once("kde-columns", lambda: rows.top_label)
             added = MeterState.empty(self._seen[0].layout)

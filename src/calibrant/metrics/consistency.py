@@ -16,6 +16,7 @@ from calibrant._random import generator
 from calibrant._types import InputKind, RandomState, RowRule
 from calibrant.metrics._intervals import check_resamples, p_value_of
 from calibrant.metrics._labelled import labelled
+from calibrant.metrics._notions import Notion, RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS, error_sample
 from calibrant.metrics._registry import drawn_metric
 from calibrant.metrics._resampling import Drawing
@@ -43,6 +44,8 @@ class CalibrationTest:
         Levels, and the values of a calibrated model below which so large a share lies.
     n_resamples : int
         How often labels were drawn.
+    notion : {"class-1", "confidence", "top-label", "classwise"}
+        Whose calibration the error judges.
     """
 
     metric: str
@@ -52,6 +55,7 @@ class CalibrationTest:
     null_std: float
     quantiles: dict[float, float]
     n_resamples: int
+    notion: Notion
 
 
 def calibration_test(
@@ -62,6 +66,7 @@ def calibration_test(
     n_bins: int = DEFAULT_BINS,
     n_resamples: int = 1000,
     random_state: RandomState = None,
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -83,6 +88,9 @@ def calibration_test(
         How often labels are drawn.
     random_state : int, numpy.random.Generator or None, optional
         The seed of the draws; None is 0.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -119,7 +127,7 @@ def calibration_test(
     0.01
     """
     check_resamples(n_resamples, 1)
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     error = drawn_metric(metric, weighted=data.weighted, errors_only=True)
     drawing = Drawing([error.statistic], n_resamples, generator(random_state))
     null = error_sample(error.reads, data, n_bins).null(drawing)[:, 0]
@@ -132,4 +140,5 @@ def calibration_test(
         null_std=float(null.std()),
         quantiles=dict(zip(_LEVELS, map(float, np.quantile(null, _LEVELS)), strict=True)),
         n_resamples=n_resamples,
+        notion=error.notion or data.notion,
     )

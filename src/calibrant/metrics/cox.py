@@ -17,7 +17,8 @@ from scipy.special import chdtrc, expit, logit
 from calibrant._types import Floats, InputKind, RowRule
 from calibrant._weights import effective_rows, shares
 from calibrant.metrics._labelled import labelled
-from calibrant.metrics._notions import Outcomes, ScoreNotion, outcomes_of, score_notion
+from calibrant.metrics._notions import ScoreNotion, score_notion
+from calibrant.metrics._outcomes import Outcomes, outcomes_of
 
 _CERTAIN = 1e-12  # chances are kept so far from 0 and 1
 _MOST_STEPS = 100
@@ -120,7 +121,7 @@ def cox_test(
     (0.631, True, True)
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    chosen = score_notion(data, notion)
+    chosen = score_notion(notion, data.n_classes)
     tests = [_test(part, chosen) for part in outcomes_of(data, chosen)]
     test = min(tests, key=lambda one: (one.p_value, -one.statistic))
     return CoxTest(**{**vars(test), "p_value": min(1.0, len(tests) * test.p_value)})

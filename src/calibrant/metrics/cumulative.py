@@ -17,7 +17,8 @@ from scipy.special import ndtr
 from calibrant._types import Floats, InputKind, RowRule
 from calibrant._weights import copy_squares
 from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._notions import Outcomes, ScoreNotion, outcomes_of, score_notion
+from calibrant.metrics._notions import ScoreNotion, score_notion
+from calibrant.metrics._outcomes import Outcomes, outcomes_of
 
 _TERMS = np.arange(1.0, 40.0)
 _SWITCH = 1.5  # where both series of a distribution need only a few terms
@@ -107,7 +108,7 @@ def ks_test(
     (0.18, True, 'class-1')
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return _test(data, score_notion(data, notion), farthest, ks_p_value)
+    return _test(data, score_notion(notion, data.n_classes), farthest, ks_p_value)
 
 
 def kuiper_test(
@@ -169,7 +170,7 @@ def kuiper_test(
     (0.18, True, 'class-1')
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return _test(data, score_notion(data, notion), span, kuiper_p_value)
+    return _test(data, score_notion(notion, data.n_classes), span, kuiper_p_value)
 
 
 def _test(

@@ -21,7 +21,7 @@ from calibrant._random import generator
 from calibrant._types import Floats, InputKind, RandomState, RowRule
 from calibrant.metrics._isotonic_column import IsotonicColumn
 from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._notions import class_outcomes
+from calibrant.metrics._outcomes import class_outcomes
 from calibrant.metrics._readings import bins_of, row_scores
 from calibrant.metrics.binned import debiased_squares
 from calibrant.metrics.scores import brier_rows

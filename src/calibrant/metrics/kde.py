@@ -1,4 +1,4 @@
-"""KDE-ECE of Mix-n-Match: confidence and accuracy from mirrored triweight kernels."""
+"""KDE-ECE of Mix-n-Match: scores and how often they hit, from mirrored triweight kernels."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.fft import fft, ifft, rfft
 from calibrant._binning import BinStats
 from calibrant._types import Floats, InputKind, RowRule
 from calibrant.metrics._labelled import labelled
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import bins_of
 
 _GRID = np.linspace(-0.6, 1.6, 2**14)
@@ -24,6 +25,7 @@ def kde_ece(
     labels: Any,
     order: Literal[1, 2] = 1,
     *,
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -39,6 +41,9 @@ def kde_ece(
         The true classes as integers from 0, or one-hot rows.
     order : {1, 2}, default 1
         The power of the gap. No root is taken.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -61,12 +66,12 @@ def kde_ece(
     Notes
     -----
     It is ``integral |x - acc(x)|^order f(x) dx / integral f(x) dx``, f being the kernel density of
-    the confidences and acc(x) the kernel estimate of the accuracy. The confidence is the largest
-    probability divided by its row's sum; with two classes that of class 1, against "is it class 1".
-    The bandwidth is (2 N)^(-1/5) times the standard deviation of the confidences of the correct
-    rows (of all rows where none is correct), N being the number of rows (the sum of whole weights,
-    Kish's effective number of others); at least two grid steps, so that equal confidences have a
-    defined value.
+    the scores and acc(x) the kernel estimate of how often their events come. The score is the
+    judged probability (``notion``) divided by its row's sum.
+    The bandwidth is (2 N)^(-1/5) times the standard deviation of the scores of the rows with the
+    event (of all rows where none has it), N being the number of rows (the sum of whole weights,
+    Kish's effective number of others); at least two grid steps, so that equal scores have a defined
+    value.
 
     References
     ----------
@@ -78,7 +83,7 @@ def kde_ece(
     >>> round(kde_ece([[0.8, 0.2], [0.8, 0.2], [0.8, 0.2]], [0, 0, 1]), 2)
     0.13
     """
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     return kde_error(bins_of("kde-cells", data), order)
 
 

@@ -25,9 +25,10 @@ from calibrant.metrics._meter_state import (
     score_names,
     total,
 )
+from calibrant.metrics._notions import RowNotion, check_row_notion, row_notion
 from calibrant.metrics._readings import DEFAULT_BINS
 
-_SETTINGS = ("n_bins", "input", "row_sums", "classwise")
+_SETTINGS = ("n_bins", "input", "row_sums", "classwise", "notion")
 
 
 class CalibrationMeter:
@@ -43,6 +44,9 @@ class CalibrationMeter:
         Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
     classwise : bool, default True
         Whether to keep the bins of every class; without them very many classes cost nothing.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
 
     Raises
     ------
@@ -67,15 +71,18 @@ class CalibrationMeter:
         *,
         row_sums: RowRule = "strict",
         classwise: bool = True,
+        notion: RowNotion | None = None,
     ) -> None:
         equal_width_edges(n_bins)  # refuses what is no number of bins
         if input not in get_args(InputKind):
             raise ValueError(f'input must be "logits" or "probs", got {shown(input)}')
         check_row_rule(row_sums)
+        check_row_notion(notion)
         self.n_bins = int(n_bins)
         self.input: InputKind = input
         self.row_sums: RowRule = row_sums
         self.classwise = bool(classwise)
+        self.notion: RowNotion | None = notion
         self._state: MeterState | None = None  # never changed, only replaced
         self._lock = OwnLock()  # held while it is replaced
 
@@ -239,6 +246,9 @@ class CalibrationMeter:
         ValueError
             Where anything is not as a meter's state must be; the message has rule and value.
         """
+        if "notion" not in document:  # files of meters that knew the confidence alone
+            before = "confidence" if document.get("n_classes") == 2 else None
+            document = {**document, "notion": before}
         for name in (*_SETTINGS, "n_classes", "scores"):
             if name not in document:
                 raise ValueError(
@@ -256,7 +266,7 @@ class CalibrationMeter:
         n_classes, scores = document["n_classes"], tuple(document["scores"])
         counts, sums = arrays["counts"], arrays["sums"]
         if n_classes is not None:
-            layout = Layout(meter.n_bins, n_classes, meter.classwise, scores)
+            layout = meter._layout(n_classes, scores)
             meter._state = checked_state(layout, counts, sums)
         elif len(counts) or len(sums):
             raise ValueError(f"a meter without classes must have no sums, got {len(sums)}")
@@ -337,13 +347,20 @@ class CalibrationMeter:
     def _settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _SETTINGS}
 
+    def _layout(self, n_classes: int, scores: tuple[str, ...]) -> Layout:
+        """What the state of rows with so many classes has room for."""
+        notion = row_notion(self.notion, n_classes)
+        return Layout(self.n_bins, n_classes, self.classwise, scores, notion)
+
     def _batch(self, scores: Any, labels: Any, sample_weight: Any = None, **rules: Any) -> Batch:
         """Rows of the kind that this meter takes."""
-        return Batch.of(scores, labels, sample_weight, self.input, self.row_sums, **rules)
+        return Batch.of(
+            scores, labels, sample_weight, self.input, self.row_sums, notion=self.notion, **rules
+        )
 
     def _measured(self, batch: Batch, state: MeterState | None) -> MeterState | None:
         """What the rows of a batch add to a state; None where it has none that count."""
-        layout = Layout(self.n_bins, batch.n_classes, self.classwise, score_names())
+        layout = self._layout(batch.n_classes, score_names())
         if state is not None:
             check_same(state.layout, layout)
         if not len(batch.rows):

@@ -11,9 +11,10 @@ from array_api_compat import array_namespace
 from calibrant._binning import BinStats, Norm, Scheme, calibration_error, check_count, check_scheme
 from calibrant._types import Floats, InputKind, RowRule
 from calibrant.metrics._labelled import labelled
-from calibrant.metrics._notions import Outcomes, class_outcomes
+from calibrant.metrics._notions import RowNotion
+from calibrant.metrics._outcomes import Outcomes, class_outcomes
 from calibrant.metrics._readings import DEFAULT_BINS, RowsInBins
-from calibrant.metrics.binned import debiased_error, top_label_bins
+from calibrant.metrics.binned import debiased_error, judged_bins
 
 _MOST_BINS = 1000  # of the sweep
 
@@ -267,6 +268,7 @@ def ece_sweep(
     norm: Norm = 1,
     *,
     max_bins: int = _MOST_BINS,
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
@@ -284,6 +286,9 @@ def ece_sweep(
         The mean gap of the bins, its root mean square, or the largest gap.
     max_bins : int, default 1000
         The most bins that are tried.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -318,7 +323,7 @@ def ece_sweep(
     >>> round(ece_sweep([[0.8, 0.2], [0.6, 0.4]], [0, 1]), 3)
     0.4
     """
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     check_count(max_bins, "max_bins")
     return float(sweep_error(RowsInBins(data, max_bins), norm, max_bins))
 
@@ -371,9 +376,9 @@ def top_label_error(rows: RowsInBins, scheme: Scheme = "equal-mass") -> Floats:
 def sweep_error(rows: RowsInBins, norm: Norm = 1, most: int = _MOST_BINS) -> Floats:
     """The error in the most bins whose accuracies increase."""
     data = rows.data
-    chosen = top_label_bins(data, 1, "equal-mass")
+    chosen = judged_bins(data, 1, "equal-mass")
     for number in range(2, min(most, data.n_rows) + 1):
-        stats = top_label_bins(data, number, "equal-mass")
+        stats = judged_bins(data, number, "equal-mass")
         accuracy = stats.accuracy[stats.weight > 0.0]
         if np.any(np.diff(accuracy) < -1e-12):
             break

@@ -16,6 +16,7 @@ from scipy.fft import dct, idct
 from calibrant._binning import BinStats
 from calibrant._types import Floats, InputKind, RowRule
 from calibrant.metrics._labelled import labelled
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import bins_of
 
 # Bandwidths are sought on the multiples of 2^-10 from the second on, as by the method's authors.
@@ -29,12 +30,13 @@ def smooth_ece(
     labels: Any,
     *,
     bandwidth: float | None = None,
+    notion: RowNotion | None = None,
     sample_weight: Any = None,
     row_sums: RowRule = "strict",
     input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
     ignore_index: int | None = None,
 ) -> float:
-    """Compute the SmoothECE of the top label; by default at its self-consistent bandwidth.
+    """Compute the SmoothECE; by default at its self-consistent bandwidth.
 
     Parameters
     ----------
@@ -45,6 +47,9 @@ def smooth_ece(
     bandwidth : float, optional
         The width of the kernel, from 2^-10 to 1. By default the smallest multiple of 2^-10, from
         2^-9 on, at which the smoothed error is no larger than the bandwidth.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     sample_weight : array of shape (n_rows,), optional
         The weight of each row; all 1 by default.
     row_sums : {"strict", "normalize", "raw"}, default "strict"
@@ -79,7 +84,7 @@ def smooth_ece(
     >>> round(smooth_ece([[0.8, 0.2], [0.8, 0.2]], [0, 1]), 3)
     0.3
     """
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     return float(smooth_error(bins_of("cells", data), bandwidth))
 
 

@@ -15,7 +15,8 @@ from calibrant._binning import Norm, Scheme, calibration_error, check_scheme
 from calibrant._types import Floats, InputKind, RowRule
 from calibrant._weights import weighted_quantiles
 from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._notions import Outcomes, check_two_classes, class_outcomes
+from calibrant.metrics._notions import check_two_classes
+from calibrant.metrics._outcomes import Outcomes, class_outcomes
 from calibrant.metrics._readings import DEFAULT_BINS
 
 _SPAN = 0.75  # the share of rows in a window of the smooth curve
@@ -112,9 +113,9 @@ def class1_ece(
 
     Notes
     -----
-    ``ece`` looks at the larger of the two probabilities, where a class that is promised too often
-    cancels: the rows that call it lose what the rows that call the other gain. This is what other
-    tools call the ECE of a binary classifier.
+    It is ``ece`` of two classes, by a name that refuses more than two. ``confidence_ece`` judges
+    the larger of the two probabilities instead, where a class that is promised too often cancels:
+    the rows that predict it lose what the rows that predict the other gain.
 
     References
     ----------
@@ -268,7 +269,7 @@ def hosmer_lemeshow_test(
 
 def _class_1(data: Labelled) -> Outcomes:
     """The probability of class 1 and whether a row is of it, of the rows that count."""
-    check_two_classes(data)
+    check_two_classes(data.n_classes)
     part = class_outcomes(data, 1)
     return part.of_rows(part.weight > 0.0)
 

@@ -10,6 +10,7 @@ from calibrant._arrays import as_numpy
 from calibrant.calibrators import Calibrator
 from calibrant.diagrams import Kind, Reliability
 from calibrant.diagrams import reliability as compute
+from calibrant.metrics._notions import RowNotion
 from calibrant.plots._reliability import reliability
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class ReliabilityDisplay:
         kind: Kind = "equal-width",
         n_bins: int = 15,
         class_index: int | None = None,
+        notion: RowNotion | None = None,
         random_state: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
@@ -122,7 +124,10 @@ class ReliabilityDisplay:
         n_bins : int, default 15
             The number of bins, also of the histogram.
         class_index : int, optional
-            The column of the class whose probability is shown; by default the confidence.
+            The column of the class whose probability is shown, in place of ``notion``.
+        notion : {"class-1", "confidence"}, optional
+            Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+            with two classes, and the confidence's with more.
         random_state : int, numpy.random.Generator or None, optional
             The seed of the draws for the band; None is 0.
         name : str, optional
@@ -163,6 +168,7 @@ class ReliabilityDisplay:
             kind=kind,
             n_bins=n_bins,
             class_index=class_index,
+            notion=notion,
             random_state=random_state,
             name=type(estimator).__name__ if name is None else name,
             ax=ax,
@@ -179,6 +185,7 @@ class ReliabilityDisplay:
         kind: Kind = "equal-width",
         n_bins: int = 15,
         class_index: int | None = None,
+        notion: RowNotion | None = None,
         random_state: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
@@ -199,7 +206,10 @@ class ReliabilityDisplay:
         n_bins : int, default 15
             The number of bins, also of the histogram.
         class_index : int, optional
-            The class whose probability is shown; by default the confidence.
+            The class whose probability is shown, in place of ``notion``.
+        notion : {"class-1", "confidence"}, optional
+            Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+            with two classes, and the confidence's with more.
         random_state : int, numpy.random.Generator or None, optional
             The seed of the draws for the band; None is 0.
         name : str, optional
@@ -232,6 +242,7 @@ class ReliabilityDisplay:
             kind=kind,
             n_bins=n_bins,
             class_index=class_index,
+            notion=notion,
             random_state=random_state,
             sample_weight=sample_weight,
         )

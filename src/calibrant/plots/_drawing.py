@@ -36,14 +36,14 @@ def axes_for(ax: Axes | None, size: tuple[float, float] = SIZE) -> Axes:
     return made
 
 
-def by_name(diagrams: T | Mapping[Any, T], kind: type[T]) -> dict[str, T]:
+def by_name(diagrams: T | Mapping[Any, T], kind: type[T], hint: str = "") -> dict[str, T]:
     """Diagrams by their names; a single one has an empty name."""
     found = diagrams if isinstance(diagrams, Mapping) else {"": diagrams}
     for one in found.values():
         if not isinstance(one, kind):
             raise TypeError(
                 f"expected {kind.__name__} of calibrant.diagrams, or several by name, "
-                f"got {type(one).__name__}"
+                f"got {type(one).__name__}" + (f": {hint}" if hint else "")
             )
     if not found:
         raise ValueError(f"expected at least one {kind.__name__}, got an empty mapping")

@@ -80,24 +80,20 @@ def reliability_grid(
     shown = list(diagrams.items())
     if sort:
         shown.sort(key=lambda item: -item[1].error)
+    by_class = all(diagram.of == f"class {key}" for key, diagram in shown)
     number = min(most, len(shown))
     columns = n_columns or _columns(number)
     panels = _panels(figure, number, columns)
     for ax, (key, diagram) in zip(panels, shown, strict=False):
         reliability(diagram, ax=ax, histogram=histogram, **kwargs)
-        ax.set_title(_title(key, diagram), fontsize="medium")
+        ax.set_title(f"{diagram.of if by_class else key}: {diagram.error:.2%}", fontsize="medium")
         ax.get_legend().remove()
-    _label(panels, columns, shown[0][1])
+    _label(panels, columns, shown[0][1], by_class)
     if len(shown) > most:
         which = "with the largest errors" if sort else "that come first"
         text = f"the {most} of {len(shown)} {which}"
         panels[0].figure.suptitle(text, fontsize="medium", color=ink(panels[0]))
     return panels
-
-
-def _title(key: Any, diagram: Reliability) -> str:
-    name = key if diagram.of == "confidence" else diagram.of
-    return f"{name}: {diagram.error:.2%}"
 
 
 def _columns(panels: int) -> int:
@@ -123,16 +119,16 @@ def _panels(figure: FigureBase | None, number: int, columns: int) -> NDArray[Any
     return np.array(list(grid.flat[:number]), dtype=object)
 
 
-def _label(panels: NDArray[Any], columns: int, diagram: Reliability) -> None:
+def _label(panels: NDArray[Any], columns: int, diagram: Reliability, by_class: bool) -> None:
     """Words at the left and at the bottom alone; the titles say which class it is."""
-    of_confidence = diagram.of == "confidence"
+    x, y = diagram.score_label, diagram.share_label
+    if by_class:
+        x, y = "probability", "share of class"
     panels[0].set(xticks=[0.0, 0.5, 1.0], yticks=[0.0, 0.5, 1.0])  # the others share them
     for index, ax in enumerate(panels):
         is_lowest = index + columns >= len(panels)
         lowest = ax.child_axes[-1] if ax.child_axes else ax
         lowest.tick_params(labelbottom=is_lowest)
-        x = "confidence" if of_confidence else "probability"
-        y = "accuracy" if of_confidence else "share of class"
         lowest.set_xlabel(x if is_lowest else "")
         if lowest is not ax and index % columns:
             lowest.set_ylabel("")

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._types import Floats
+from calibrant._types import Floats, InputKind
 from calibrant.diagrams import Reliability
+from calibrant.diagrams import reliability as compute
+from calibrant.metrics._notions import RowNotion
 from calibrant.plots._beneath import axes_beneath
 from calibrant.plots._drawing import (
     Stroke,
@@ -26,11 +28,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZE = (4.2, 4.6)  # of a new figure, in inches
+_WITHOUT_LABELS = "call plots.reliability(probs, labels), or plots.reliability(diagram)"
 
 
 def reliability(
-    diagrams: Reliability | Mapping[Any, Reliability],
+    diagrams: Any,
+    labels: Any = None,
     *,
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    notion: RowNotion | None = None,
     ax: Axes | None = None,
     bars: bool | None = None,
     interval: bool = True,
@@ -43,8 +49,16 @@ def reliability(
 
     Parameters
     ----------
-    diagrams : Reliability or mapping of object to Reliability
-        What ``calibrant.diagrams.reliability`` returns, or several of these by name.
+    diagrams : Reliability, array, or mapping of object to one of them
+        What ``calibrant.diagrams.reliability`` returns, or several of these by name. With
+        ``labels``, the probabilities themselves.
+    labels : array of shape (n_rows,), optional
+        The true classes, where ``diagrams`` are probabilities: their diagrams are computed here, in
+        15 bins of equal width. ``calibrant.diagrams.reliability`` has more options.
+    input : {"probs", "logits"}, default "probs"
+        What the scores are; only with ``labels``.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration, as in ``calibrant.diagrams.reliability``; only with ``labels``.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure by default.
     bars : bool, optional
@@ -69,7 +83,7 @@ def reliability(
     Raises
     ------
     TypeError
-        Where something is no ``Reliability``.
+        Where something is no ``Reliability`` and there are no labels.
     ImportError
         Where matplotlib is not installed.
 
@@ -89,9 +103,11 @@ def reliability(
     >>> diagram = diagrams.reliability([[0.8, 0.2]] * 50, [0, 1] * 25, n_bins=5)
     >>> ax = plots.reliability(diagram)
     >>> ax.get_ylabel()
-    'accuracy'
+    'share of class 1'
     """
-    shown = by_name(diagrams, Reliability)
+    if labels is not None:
+        diagrams = _computed(diagrams, labels, input, notion)
+    shown = by_name(diagrams, Reliability, _WITHOUT_LABELS)
     single = len(shown) == 1
     first = next(iter(shown.values()))
     ax = axes_for(ax, SIZE)
@@ -111,6 +127,19 @@ def reliability(
             _draw_histogram(below, diagram, stroke, single)
     _finish(ax, below, first)
     return ax
+
+
+def _computed(
+    scores: Any, labels: Any, kind: InputKind, notion: RowNotion | None
+) -> Reliability | dict[Any, Reliability]:
+    """The diagrams of probabilities or logits."""
+    if isinstance(scores, Mapping):
+        return {
+            name: compute(one, labels, input=kind, notion=notion) for name, one in scores.items()
+        }
+    if isinstance(scores, Reliability):
+        raise TypeError("labels go with probabilities, got a Reliability: leave the labels out")
+    return compute(scores, labels, input=kind, notion=notion)
 
 
 def _error(diagram: Reliability) -> str:
@@ -223,10 +252,9 @@ def _bins(diagram: Reliability) -> tuple[Floats, Floats, Any]:
 
 
 def _finish(ax: Axes, below: Axes | None, diagram: Reliability) -> None:
-    of_confidence = diagram.of == "confidence"
     lowest = ax if below is None else below
-    lowest.set_xlabel("confidence" if of_confidence else f"probability of {diagram.of}")
-    ax.set_ylabel("accuracy" if of_confidence else f"share of {diagram.of}")
+    lowest.set_xlabel(diagram.score_label)
+    ax.set_ylabel(diagram.share_label)
     ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
     if below is not None:
         below.set_ylabel("rows")

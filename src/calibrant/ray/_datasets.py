@@ -13,6 +13,7 @@ from calibrant._types import InputKind, RandomState
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
 from calibrant.metrics import MeterReport
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.ray._cluster import merged_states, on_workers, ray_data, ray_module, state_table
 from calibrant.scorefiles._columns import check_numbers, flat_columns
@@ -128,6 +129,7 @@ def evaluate(
     weights_key: str | None = None,
     input: InputKind | None = None,  # noqa: A002 - the word of the whole public interface
     n_bins: int = DEFAULT_BINS,
+    notion: RowNotion | None = None,
     ignore_index: int | None = None,
 ) -> MeterReport:
     """Judge the scores of a data set of Ray, or what a calibrator makes of them.
@@ -149,6 +151,9 @@ def evaluate(
         What the scores are, where their name does not say it.
     n_bins : int, default 15
         The number of bins.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     ignore_index : int, optional
         Rows with this label are left out.
 
@@ -172,7 +177,7 @@ def evaluate(
     takes = None if calibrator is None else calibrator.input_
     wishes = Wishes(scores_key, labels_key, weights_key, input=input, default_input=takes)
     columns = _Columns.of(dataset, wishes)
-    judge = Judge(columns.names.kind, calibrator, n_bins, ignore_index)
+    judge = Judge(columns.names.kind, calibrator, n_bins, ignore_index, notion)
 
     def states(table: Any) -> Any:
         return state_table(judge.measured([columns.batch(table)]))

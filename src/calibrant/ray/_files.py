@@ -10,6 +10,7 @@ from calibrant._progress import reporter
 from calibrant._types import Progress, RandomState
 from calibrant.calibrators import Calibrator
 from calibrant.metrics import MeterReport
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.ray._cluster import merged_states, on_workers, ray_data, state_table
 from calibrant.streams._applying import AppliedShards, Only, Shard, prepared
@@ -60,11 +61,12 @@ def evaluate_stream(
     calibrator: Calibrator | None = None,
     *,
     n_bins: int = DEFAULT_BINS,
+    notion: RowNotion | None = None,
     ignore_index: int | None = None,
     progress: Progress = False,
 ) -> MeterReport:
     """``calibrant.streams.evaluate_stream`` by the workers of a cluster."""
-    judge = Judge(stream.input, calibrator, n_bins, ignore_index)
+    judge = Judge(stream.input, calibrator, n_bins, ignore_index, notion)
     meters = _measured(stream, judge)
     return meters["scores" if calibrator is None else "calibrated"].compute()
 
@@ -75,11 +77,12 @@ def judged(
     calibrator: Calibrator | None = None,
     *,
     n_bins: int = DEFAULT_BINS,
+    notion: RowNotion | None = None,
     ignore_index: int | None = None,
     progress: Progress = False,
 ) -> dict[str, MeterReport]:
     """The scores and, where there is a calibrator, its probabilities, in one pass."""
-    judge = Judge(stream.input, calibrator, n_bins, ignore_index, also_scores=True)
+    judge = Judge(stream.input, calibrator, n_bins, ignore_index, notion, also_scores=True)
     return {name: meter.compute() for name, meter in _measured(stream, judge).items()}
 
 

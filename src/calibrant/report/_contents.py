@@ -28,6 +28,7 @@ from calibrant.diagrams import (
     temperatures,
 )
 from calibrant.metrics._labelled import Labelled
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._registry import metrics_named
 
 KINDS: tuple[Kind, ...] = ("equal-width", "equal-mass", "isotonic", "smooth")
@@ -92,6 +93,7 @@ def gather(
     level: float,
     n_resamples: int,
     random_state: RandomState,
+    notion: RowNotion | None,
     report: Report,
 ) -> Contents:
     """Fit, judge and draw: ``scores`` are validation scores and labels, and test ones or None."""
@@ -111,7 +113,7 @@ def gather(
     def drawn() -> Iterator[Judged]:
         for done, one in enumerate(trial.outcomes()):
             report(done, total)
-            shown[one.method] = _diagrams(trial, one, n_bins, level, random_state)
+            shown[one.method] = _diagrams(trial, one, n_bins, level, random_state, notion)
             answers[one.method] = _Answers.of(trial.labelled(one))
             models[one.method] = one.calibrator
             yield one
@@ -124,6 +126,7 @@ def gather(
         level=level,
         n_resamples=n_resamples,
         random_state=random_state,
+        notion=notion,
     )
     report(total - 1, total)
     recommendation = recommended(trial, models, comparison)
@@ -156,10 +159,16 @@ def with_before(methods: Methods | None) -> Methods:
 
 
 def _diagrams(
-    trial: Trial, one: Judged, n_bins: int, level: float, random_state: RandomState
+    trial: Trial,
+    one: Judged,
+    n_bins: int,
+    level: float,
+    random_state: RandomState,
+    notion: RowNotion | None,
 ) -> Shown:
     rows: tuple[Any, Any] = one.probs, trial.judged.labels
     weight = trial.judged.weight
+    judged: dict[str, Any] = {"random_state": random_state, "notion": notion}
     return Shown(
         method=one.method,
         reliability={
@@ -168,13 +177,13 @@ def _diagrams(
                 kind=kind,
                 n_bins=n_bins,
                 level=level,
-                random_state=random_state,
                 sample_weight=weight,
+                **judged,
             )
             for kind in KINDS
         },
         risk=risk_coverage(*rows, sample_weight=weight),
-        bins=ece_by_bins(*rows, n_resamples=50, random_state=random_state, sample_weight=weight),
+        bins=ece_by_bins(*rows, n_resamples=50, sample_weight=weight, **judged),
         gaps=class_gaps(*rows, sample_weight=weight),
         temperatures=_temperatures(trial, one),
     )

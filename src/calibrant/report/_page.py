@@ -67,6 +67,7 @@ def page(contents: Contents, title: str, names: Sequence[str], provenance: Prove
         methods=list(contents.shown),
         kinds=KINDS,
         with_temperatures=[name for name, one in contents.shown.items() if one.temperatures],
+        of=contents.shown[BEFORE].reliability["equal-width"].of,
         n_classes=contents.n_classes,
         n_shown=min(contents.n_classes, _MOST_CLASSES),
         mistakes=contents.mistakes,
@@ -164,12 +165,19 @@ def comparison_table(comparison: Comparison) -> ComparisonTable:
     """All methods by all metrics, with intervals, null values, differences and p-values."""
     heads: list[str] = []
     for name in comparison.metrics:
-        heads.append(RECORDS[name].label)
+        heads.append(_head(comparison, name))
         if name == "ece":
             heads += ["ECE if calibrated (%)", "p-value of the ECE"]
     heads += ["NLL minus the lowest (nats)", "p-value of the difference", "Fit (s)"]
     rows = tuple((result.method, tuple(_cells(comparison, result))) for result in comparison)
     return ComparisonTable(tuple(heads), rows)
+
+
+def _head(comparison: Comparison, name: str) -> str:
+    """The metric's label, which says of the ECE of class 1 that it is that."""
+    label = RECORDS[name].label
+    of_class_1 = name == "ece" and comparison.notion == "class-1"
+    return label.replace("ECE", "ECE of class 1", 1) if of_class_1 else label
 
 
 def _cells(comparison: Comparison, result: MethodResult) -> Iterator[Cell]:
@@ -181,7 +189,7 @@ def _cells(comparison: Comparison, result: MethodResult) -> Iterator[Cell]:
         )
         if name == "ece":
             yield _number(estimate.null, metric.format)
-            yield _number(estimate.p_value, p_text)
+            yield _number(estimate.p_value, lambda p: p_text(p, comparison.n_resamples))
     difference = result.differences.get("nll")
     if difference is None or difference.same:
         yield from (Cell("0" if difference else "", 0.0), Cell("", math.inf))
@@ -200,11 +208,14 @@ def _number(value: float | None, form: Any) -> Cell:
 
 
 def _data(contents: Contents, names: Sequence[str]) -> dict[str, Any]:
-    kept = _telling_classes(contents.shown[BEFORE].gaps)
+    before = contents.shown[BEFORE]
+    kept, judged = _telling_classes(before.gaps), before.reliability["equal-width"]
     return {
         "recommended": contents.recommendation.method,
         "before": BEFORE,
         "level": contents.comparison.level,
+        "score_label": judged.score_label,
+        "share_label": judged.share_label,
         "classes": [names[index] for index in kept],
         "temperature_of_ts": contents.one_temperature,
         "methods": {name: _shown(one, kept) for name, one in contents.shown.items()},

@@ -18,6 +18,7 @@ from calibrant.metrics._intervals import (
     check_level,
     check_resamples,
 )
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.report._contents import Contents, gather
 from calibrant.report._page import Provenance as Provenance
@@ -85,6 +86,7 @@ def make_report(
     level: float = DEFAULT_LEVEL,
     n_resamples: int = DEFAULT_RESAMPLES,
     random_state: RandomState = None,
+    notion: RowNotion | None = None,
     val_weight: Any = None,
     test_weight: Any = None,
     ignore_index: int | None = None,
@@ -120,6 +122,9 @@ def make_report(
         How often rows and labels are drawn.
     random_state : int, numpy.random.Generator or None, optional
         The seed of the draws; None is 0.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     val_weight : array of shape (n_val,), optional
         The weight of each validation row; all 1 by default.
     test_weight : array of shape (n_test,), optional
@@ -174,6 +179,7 @@ def make_report(
             level=level,
             n_resamples=n_resamples,
             random_state=random_state,
+            notion=notion,
             report=tell,
         )
     names = _checked_names(class_names, contents)

@@ -9,9 +9,11 @@ import numpy as np
 from calibrant._tables import counted
 from calibrant.comparison import Comparison, MethodResult
 from calibrant.diagrams import Reliability
+from calibrant.metrics._tables import p_text
 from calibrant.report._contents import BEFORE, Contents
 
-_LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+_HIGH = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of a confidence
+_LEVELS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, *_HIGH)  # of a class
 _NEAR = 0.025  # how far from a level rows may be to speak for it
 _ENOUGH = 0.01  # of all rows near it
 
@@ -26,9 +28,9 @@ def _sentences(contents: Contents) -> Iterator[str]:
     before, after = comparison[BEFORE], comparison[chosen]
     curves = [contents.shown[name].reliability["smooth"] for name in (BEFORE, chosen)]
     yield _promise(curves[0], curves[1], chosen)
-    yield f"{_error(before, 'before calibration')}."
+    yield f"{_error(before, 'before calibration', comparison)}."
     if chosen != BEFORE:
-        yield f"{_error(after, f'after {chosen}')}."
+        yield f"{_error(after, f'after {chosen}', comparison)}."
         yield _score(before, after, comparison)
         yield _accuracy(before, after)
     yield f"Recommended: {chosen}, because {contents.recommendation.why}."
@@ -38,9 +40,9 @@ def _promise(before: Reliability, after: Reliability, chosen: str) -> str:
     """'Where the model said 95%, it was right 83% of the time; after PTS 94%.'"""
     level = telling_level(before)
     if level is None:
-        mean = f"{before.mean_confidence:.0%} on average, and was right {before.mean_accuracy:.0%}"
-        return f"The model said {mean} of the time."
-    found = f"Where the model said {level:.0%}, it was right {_at(before, level):.0%} of the time"
+        said = f"{before.mean_confidence:.0%} on average"
+        return f"The model {_said(before, said)}, and {_came(before, before.mean_accuracy)}."
+    found = f"Where the model {_said(before, f'{level:.0%}')}, {_came(before, _at(before, level))}"
     if chosen == BEFORE:
         return f"{found}."
     later = telling(after, level)
@@ -49,14 +51,29 @@ def _promise(before: Reliability, after: Reliability, chosen: str) -> str:
     return f"{found}; after {chosen}, {later:.0%}."
 
 
+def _said(curve: Reliability, chance: str) -> str:
+    """'said 95%', or 'gave class 1 a probability of 95%'."""
+    if curve.of == "confidence":
+        return f"said {chance}"
+    return f"gave {curve.of} a probability of {chance}"
+
+
+def _came(curve: Reliability, share: float) -> str:
+    """'it was right 83% of the time', or '83% of the rows were of class 1'."""
+    if curve.of == "confidence":
+        return f"it was right {share:.0%} of the time"
+    return f"{share:.0%} of the rows were of {curve.of}"
+
+
 def telling_level(curve: Reliability) -> float | None:
-    """The round confidence, said often enough, at which promise and truth lie furthest apart."""
-    known = [level for level in _LEVELS if telling(curve, level) is not None]
+    """The round chance, said often enough, at which promise and truth lie furthest apart."""
+    levels = _HIGH if curve.of == "confidence" else _LEVELS
+    known = [level for level in levels if telling(curve, level) is not None]
     return max(known, key=lambda level: abs(_at(curve, level) - level), default=None)
 
 
 def telling(curve: Reliability, level: float) -> float | None:
-    """How often rows of about this confidence were right; None where there are too few."""
+    """How often what rows of about this score promise came; None where there are too few."""
     near = np.abs(curve.confidence - level) <= _NEAR
     if curve.weight[near].sum() < _ENOUGH * curve.weight.sum():
         return None
@@ -67,10 +84,11 @@ def _at(curve: Reliability, level: float) -> float:
     return float(np.interp(level, curve.confidence, curve.accuracy))
 
 
-def _error(result: MethodResult, when: str) -> str:
+def _error(result: MethodResult, when: str, comparison: Comparison) -> str:
     """'The ECE is 15.2% before calibration (1.0% would be chance)'."""
     estimate = result.estimates["ece"]
-    start = f"The ECE is {estimate.value:.1%} {when}"
+    which = "ECE of class 1" if comparison.notion == "class-1" else "ECE"
+    start = f"The {which} is {estimate.value:.1%} {when}"
     if estimate.null is None or estimate.p_value is None:
         return start
     verdict = (
@@ -78,7 +96,7 @@ def _error(result: MethodResult, when: str) -> str:
     )
     return (
         f"{start}, where a calibrated model would show {estimate.null:.1%} by chance: {verdict} "
-        f"(p {_p(estimate.p_value)})"
+        f"(p {_p(estimate.p_value, comparison.n_resamples)})"
     )
 
 
@@ -109,8 +127,9 @@ def _accuracy(before: MethodResult, after: MethodResult) -> str:
     )
 
 
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
+def _p(value: float, n_resamples: int | None = None) -> str:
+    text = p_text(value, n_resamples)
+    return text if text.startswith("<") else f"= {text}"
 
 
 def sizes(contents: Contents) -> str:

@@ -51,6 +51,8 @@
 
   // --- reliability ---
 
+  const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
   function bandTrace(diagram, at) {
     const x = at.map((i) => diagram.confidence[i]);
     const low = at.map((i) => diagram.band_low[i]), high = at.map((i) => diagram.band_high[i]);
@@ -66,7 +68,7 @@
     return at.map((i) => {
       const range = diagram.edges ? `bin (${diagram.edges[i].toFixed(3)}, ${diagram.edges[i + 1].toFixed(3)}]<br>` : "";
       return `<b>${name}</b><br>${range}${rows} ${Number(diagram.weight[i].toPrecision(6)).toLocaleString("en")}` +
-        `<br>confidence ${percent(diagram.confidence[i])}<br>accuracy ${percent(diagram.accuracy[i])}` +
+        `<br>${data.score_label} ${percent(diagram.confidence[i])}<br>${data.share_label} ${percent(diagram.accuracy[i])}` +
         `<br>interval ${percent(diagram.low[i])} to ${percent(diagram.high[i])}` +
         `<br>if calibrated ${percent(diagram.band_low[i])} to ${percent(diagram.band_high[i])}`;
     });
@@ -119,8 +121,8 @@
       ...others.map((other) => histogramTrace(other, kind)), histogramTrace(name, kind),
     ];
     draw("reliability-plot", traces, {
-      xaxis: { title: { text: "confidence (%)" }, range: [-1, 101], constrain: "domain", anchor: "y2" },
-      yaxis: { title: { text: "accuracy (%)" }, range: [-1, 101], domain: [0.27, 1] },
+      xaxis: { title: { text: `${data.score_label} (%)` }, range: [-1, 101], constrain: "domain", anchor: "y2" },
+      yaxis: { title: { text: `${data.share_label} (%)` }, range: [-1, 101], domain: [0.27, 1] },
       yaxis2: { title: { text: "rows (%)" }, domain: [0, 0.2], rangemode: "tozero" },
       barmode: "overlay",
     });
@@ -128,7 +130,7 @@
   }
 
   function fillTable(name, diagram) {
-    const table = find("reliability-table"), head = [diagram.edges ? "Bin" : "Point", "Rows", "Confidence", "Accuracy", "Interval", "If calibrated"];
+    const table = find("reliability-table"), head = [diagram.edges ? "Bin" : "Point", "Rows", capital(data.score_label), capital(data.share_label), "Interval", "If calibrated"];
     table.replaceChildren();
     const caption = table.createCaption();
     caption.textContent = `Reliability of ${name}`;

@@ -9,6 +9,7 @@ from calibrant._progress import reporter
 from calibrant._types import Progress
 from calibrant.calibrators import Calibrator
 from calibrant.metrics import CalibrationMeter, ConfidenceMeter, MeterReport
+from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.streams._batch import Batch, StreamKind
 from calibrant.streams._stream import ScoreStream
@@ -23,6 +24,7 @@ def evaluate_stream(
     calibrator: Calibrator | None = None,
     *,
     n_bins: int = DEFAULT_BINS,
+    notion: RowNotion | None = None,
     ignore_index: int | None = None,
     progress: Progress = False,
 ) -> MeterReport:
@@ -37,6 +39,9 @@ def evaluate_stream(
         Judge its probabilities in place of the scores.
     n_bins : int, default 15
         The number of bins.
+    notion : {"class-1", "confidence"}, optional
+        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
+        with two classes, and the confidence's with more.
     ignore_index : int, optional
         Rows with this label are left out.
     progress : bool or callable, default False
@@ -64,7 +69,7 @@ def evaluate_stream(
     >>> round(evaluate_stream(open_stream(folder)).accuracy, 4)
     0.6667
     """
-    judge = Judge(stream.input, calibrator, n_bins, ignore_index)
+    judge = Judge(stream.input, calibrator, n_bins, ignore_index, notion)
     with reporter("evaluating", progress) as report:
         meters = judge.measured(stream.reported(report))
     return meters["scores" if calibrator is None else "calibrated"].compute()
@@ -75,11 +80,12 @@ def judged(
     calibrator: Calibrator | None = None,
     *,
     n_bins: int = DEFAULT_BINS,
+    notion: RowNotion | None = None,
     ignore_index: int | None = None,
     progress: Progress = False,
 ) -> dict[str, MeterReport]:
     """The scores and, where there is a calibrator, its probabilities, in one pass."""
-    judge = Judge(stream.input, calibrator, n_bins, ignore_index, also_scores=True)
+    judge = Judge(stream.input, calibrator, n_bins, ignore_index, notion, also_scores=True)
     with reporter("evaluating", progress) as report:
         meters = judge.measured(stream.reported(report))
     return {name: meter.compute() for name, meter in meters.items()}
@@ -93,6 +99,7 @@ class Judge:
     calibrator: Calibrator | None = None
     n_bins: int = DEFAULT_BINS
     ignore_index: int | None = None
+    notion: RowNotion | None = None
     also_scores: bool = False  # beside what a calibrator makes of them
 
     def measured(self, batches: Iterable[Batch]) -> Meters:
@@ -115,15 +122,21 @@ class Judge:
         if self.kind == "confidence":
             if self.calibrator is not None:
                 raise ValueError("a calibrator reads logits or probs, got confidences alone")
+            if self.notion == "class-1":
+                raise ValueError('notion "class-1" reads logits or probs, got confidences alone')
             return {"scores": ConfidenceMeter(self.n_bins)}
         classwise = batch.scores.ndim == 1 or batch.scores.shape[1] <= MANY_CLASSES
         meters: Meters = {}
         if self.calibrator is None or self.also_scores:
-            meters["scores"] = CalibrationMeter(self.n_bins, self.kind, classwise=classwise)
+            meters["scores"] = CalibrationMeter(
+                self.n_bins, self.kind, classwise=classwise, notion=self.notion
+            )
         if self.calibrator is not None:
             if self.kind != self.calibrator.input_:
                 raise ValueError(f"the calibrator takes {self.calibrator.input_}, got {self.kind}")
-            meters["calibrated"] = CalibrationMeter(self.n_bins, classwise=classwise)
+            meters["calibrated"] = CalibrationMeter(
+                self.n_bins, classwise=classwise, notion=self.notion
+            )
         return meters
 
     def _add(self, meters: Meters, batch: Batch) -> None:
