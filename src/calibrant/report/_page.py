@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import calibrant
 from calibrant._extras import need
-from calibrant.comparison import Comparison, MethodResult
+from calibrant.comparison import Comparison, MethodResult, notes_by_methods
 from calibrant.diagrams import ClassGaps, Reliability, Temperatures
 from calibrant.metrics import METRICS as RECORDS
 from calibrant.metrics._tables import interval_cell, p_text
@@ -71,7 +71,7 @@ def page(contents: Contents, title: str, names: Sequence[str], provenance: Prove
         n_shown=min(contents.n_classes, _MOST_CLASSES),
         mistakes=contents.mistakes,
         names=names,
-        notes=[(r.method, note) for r in contents.comparison for note in r.notes],
+        notes=notes_by_methods(contents.comparison),
         level=contents.comparison.level,
         created=f"{when:%Y-%m-%d %H:%M} UTC",
         provenance=provenance,
