@@ -28,18 +28,23 @@ def printable(text: str) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the known one that was probably meant, if any.
 
-    Transposed letters are the most common slip, and difflib would rather drop a letter.
-
     >>> did_you_mean("tps", ["ts", "pts", "vector"]), did_you_mean("ECE", ["ece", "mce"])
     (". Did you mean 'pts'?", ". Did you mean 'ece'?")
     >>> did_you_mean("nonsense", ["ts", "pts"])
     ''
     """
-    names = list(dict.fromkeys(known))
-    wanted = name.lower()
+    found = closest(name, known)
+    return "" if found is None else f". Did you mean {found!r}?"
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that an unknown one was probably meant to be, if any.
+
+    Transposed letters are the most common slip, and difflib would rather drop a letter.
+    """
+    names, wanted = list(dict.fromkeys(known)), name.lower()
     same_letters = [one for one in names if sorted(one) == sorted(wanted)]
-    found = same_letters or difflib.get_close_matches(wanted, names, n=1)
-    return f". Did you mean {found[0]!r}?" if found else ""
+    return next(iter(same_letters or difflib.get_close_matches(wanted, names, n=1)), None)
 
 
 class FileError(ValueError):
