@@ -59,11 +59,16 @@ class Expansion:
 
 def similar_file(path: Path) -> str:
     """The end of a message about a file that is not there: one beside it that was meant, if any."""
+    stem, suffix = path.stem.lower(), path.suffix.lower()
     try:
-        names = {one.stem.lower(): one.name for one in path.parent.iterdir() if one.is_file()}
+        names = {
+            one.stem.lower(): one.name
+            for one in path.parent.iterdir()
+            if one.is_file() and (one.suffix.lower() == suffix or one.stem.lower() == stem)
+        }
     except OSError:  # the folder is not there either, or may not be read
         return ""
-    found = closest(path.stem, names)
+    found = closest(stem, names)
     return "" if found is None else f". Did you mean {names[found]!r}?"
 
 

@@ -67,6 +67,8 @@ FROM_1 = "got 3 at row 2. If they are 1, 2, .., subtract 1 from each (labels - 1
     [
         ("vla.npz", "vla.npz does not exist. Did you mean 'val.npz'?"),
         ("val.npy", "val.npy does not exist. Did you mean 'val.npz'?"),
+        ("text.npz", "text.npz does not exist. Did you mean 'text.csv'?"),
+        ("tests.npz", "tests.npz does not exist\n"),
         ("nowhere/val.npz", "nowhere/val.npz does not exist"),
         ("ts.safetensors", "ts.safetensors is no file of scores: calibrant wrote it for a"),
         ("text.csv", "column 'label': must be a number, got 'dog'. Number the classes 0, 1, .."),
