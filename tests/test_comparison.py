@@ -14,7 +14,7 @@ from scipy.special import softmax
 import calibrant
 from calibrant import metrics
 from calibrant._errors import noted, warn
-from calibrant._trials import Judged, Rows, Trial, timed_fit
+from calibrant._trials import Judged, Rows, Trial, notes_of_folds, timed_fit
 from calibrant.calibrators import REGISTRY
 from calibrant.comparison import Comparison, compared
 from calibrant.metrics._registry import metrics_named
@@ -416,6 +416,47 @@ def test_notes_are_those_of_this_thread_and_leave_the_filters_alone():
             other.submit(warn, "theirs").result()
     assert ours == ["mine"]
     assert warnings.filters == before
+
+
+def imbalanced():
+    """Scores that favour no class, of labels that are mostly 0: a fit by a temperature warns."""
+    rng = np.random.default_rng(0)
+    labels = np.r_[np.zeros(150, int), np.ones(40, int), np.full(3, 2)]
+    logits = rng.normal(size=(len(labels), 3))
+    logits[np.arange(len(labels)), labels] += 2.0
+    return logits, labels
+
+
+def test_a_warning_of_all_folds_is_told_once_with_their_number():
+    got = calibrant.compare(*imbalanced(), methods=["base", "ts", "ets"], n_resamples=0)
+    for name in ("ts", "ets"):
+        (note,) = got[name].notes
+        assert note.startswith("class 0 has the mean probability 0.6")
+        assert note.endswith(" (in 5 of 5 folds; the numbers are those of the first)")
+        assert got.to_dict()["results"][1]["notes"] == list(got["ts"].notes)
+    lines = [line for line in str(got).splitlines() if "mean probability" in line]
+    assert lines == [f"ts (likewise ets): {got['ts'].notes[0]}"]
+
+
+def test_notes_of_folds():
+    assert notes_of_folds([["a"], ["a"], []]) == ("a (in 2 of 3 folds)",)
+    assert notes_of_folds([["b", "a"], ["a"]]) == ("b (in 1 of 2 folds)", "a (in 2 of 2 folds)")
+    first = "lost 1.5e-3 (in 2 of 2 folds; the numbers are those of the first)"
+    assert notes_of_folds([["lost 1.5e-3"], ["lost 0.2"]]) == (first,)
+    assert notes_of_folds([[], []]) == ()
+
+
+@pytest.mark.parametrize("crossed", [True, False])
+def test_probabilities_called_logits_are_told_once(crossed):
+    logits, labels = example()
+    rows = [softmax(logits, axis=1), labels]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        got = calibrant.compare(*rows, *([] if crossed else rows), methods=["base", "ts", "ets"])
+    assert [str(one.message).partition(". ")[2] for one in caught] == [
+        'If it is, say input="probs"'
+    ]
+    assert not any("probabilities" in note for result in got for note in result.notes)
 
 
 def test_notes_are_shown_below_the_table():

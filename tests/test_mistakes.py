@@ -211,14 +211,14 @@ def test_votes_are_no_labels_among_the_scores():
         (
             [1, 2, 3, 3],
             ValueError,
-            r"in 0..2, got 3 at row 2. If they are 1, 2, .., give labels - 1",
+            r"in 0..2, got 3 at row 2. If they are 1, 2, .., subtract 1 from each",
         ),
         ([0.5, 1, 2, 0], ValueError, "whole numbers, got 0.5 at row 0$"),
         ([0, np.nan, 2, 0], ValueError, "got nan at row 1. Leave rows without a label out"),
         ([0, -100, 2, 0], ValueError, "say ignore_index=-100"),
         (["a", "b", "c", "a"], TypeError, r"From names of classes: .* return_inverse=True"),
         (pd.Series([0, None, 2, 0], dtype="Int64"), ValueError, "got nan at row 1. Leave rows"),
-        (np.eye(3)[[0, 1, 2]], ValueError, "the same rows, got 3 and 4"),
+        (np.eye(3)[[0, 1, 2]], ValueError, "the same rows, got 3 and 4$"),
     ],
 )
 def test_labels_that_are_no_class_indices(labels, error, message):

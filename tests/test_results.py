@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from html.parser import HTMLParser
 
@@ -144,6 +145,16 @@ def test_markup_is_no_markup():
     with console.capture() as captured:
         console.print(Tables([table]))
     assert all(word in captured.get() for word in ("[red]x", "[bold]", "[/]", "[link]"))
+
+
+def test_marks_of_direction_are_shown_and_not_obeyed():
+    table = Table(["\u202ehead", "b\nc"], [["\u202ename", "1"]], "\u202etitle", ["\u202enote"])
+    text = io.StringIO()
+    Console(file=text, width=200).print(table.rich())
+    for shown in (table.text(), table.html(), text.getvalue()):
+        assert "\u202e" not in shown
+        for name in ("head", "name", "title", "note"):
+            assert f"\\u202e{name}" in shown
 
 
 def test_text_cannot_steer_a_terminal():

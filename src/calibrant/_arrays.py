@@ -26,6 +26,7 @@ FEW_ROWS = 16  # .. but for so few rows the calls cost more than they save
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-50, 1e50  # fourth powers and their sums stay ordinary
 _KINDS = get_args(InputKind)
 ROUNDING = 1e-4  # how far above 1 a probability may be: sums of float32 end there
+ROUNDED = 0.11  # how far rounding to one or two digits may take the sum of a row from 1
 SUM_TOLERANCE = 1e-3  # how far a row of probabilities may be from 1: float16 loses that much
 
 
@@ -309,17 +310,35 @@ def _check_probability_tile(tile: Array, first_row: int, name: str, rows: str) -
         row, column = np.argwhere(~to_numpy(inside))[0]
         value = float(tile[int(row), int(column)])
         raise ValueError(
-            f"{name} must be probabilities in [0, 1], got {value} "
-            f"at row {first_row + row}, class {column}"
+            f"{name} must be probabilities in [0, 1], got {value:.6g} "
+            f"at row {first_row + row}, class {column}{_probability_hint(tile)}"
         )
     if rows == "strict":
         sums = to_numpy(row_sums(as_working_float(tile)))
         off = np.abs(sums - 1.0) > SUM_TOLERANCE
         if off.any():
             row = int(np.flatnonzero(off)[0])
+            rounded = bool((np.abs(sums - 1.0) < ROUNDED).all())
+            hint = _DIVIDE_BY_SUM if rounded else _SAY_LOGITS
             raise ValueError(
-                f"{name} must sum to 1 in every row, row {first_row + row} sums to {sums[row]:.6g}"
+                f"{name} must sum to 1 in every row, row {first_row + row} sums to "
+                f"{sums[row]:.6g}{hint}"
             )
+
+
+_SAY_LOGITS = '. If they are logits, say input="logits"'
+_DIVIDE_BY_SUM = ". If the values were rounded, divide every row by its sum"
+
+
+def _probability_hint(tile: Array) -> str:
+    """What values outside [0, 1] probably are, and what to do about it."""
+    values = to_numpy(tile).astype(np.float64)
+    if not np.isfinite(values).all():
+        return ""
+    percent = np.abs(values.sum(axis=1) - 100.0) < 100.0 * ROUNDED
+    if values.min() >= 0.0 and bool(percent.all()):
+        return ". They look like percentages: divide them by 100"
+    return _SAY_LOGITS
 
 
 def laid_out(tile: NDArray[Any]) -> NDArray[Any]:
@@ -437,6 +456,8 @@ def as_labels(labels: Any, rows: int, classes: int) -> Labels:
         raise ValueError(f"labels must have shape (rows,), got shape {array.shape}")
     if len(array) != rows:
         hint = _BINARY_HINT if classes == 2 and len(array) == 1 else ""
+        if rows < classes == len(array):
+            hint = f". Scores of shape {rows, classes} may have rows for columns: give scores.T"
         raise ValueError(
             f"labels and scores must have the same rows, got {len(array)} and {rows}{hint}"
         )
@@ -463,11 +484,18 @@ def _label_hint(array: NDArray[Any], classes: int) -> str:
     if array.min() == -1 and set(np.unique(array)) == {-1, 1}:
         return ". For the labels -1 and 1 of two classes give (labels + 1) // 2"
     if array.min() >= 1 and array.max() == classes:
-        return ". If they are 1, 2, .., give labels - 1"
+        return ". If they are 1, 2, .., subtract 1 from each (labels - 1)"
     return _BINARY_HINT if classes == 2 else ""
 
 
 def _from_one_hot(array: NDArray[Any], classes: int) -> NDArray[np.int64]:
+    few = array[:FEW_ROWS]
+    soft = array.shape[1] == classes and bool(((few >= 0) & (few <= 1)).all())
+    if not soft and not np.isin(few, (0, 1)).all():
+        raise ValueError(
+            f"labels must be one class index per row, got numbers of shape {array.shape}. Were "
+            "scores and labels swapped?"
+        )
     if array.shape[1] != classes:
         raise ValueError(
             f"one-hot labels must have as many columns as the scores have classes ({classes}), "
@@ -518,4 +546,6 @@ def _refuse_first(
 ) -> None:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"{rule}, got {values[row]} at row {row}{hint}")
+        value = values[row]
+        text = f"{value:.15g}" if values.dtype.kind == "f" else value  # labels of tables are floats
+        raise ValueError(f"{rule}, got {text} at row {row}{hint}")

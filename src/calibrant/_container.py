@@ -24,8 +24,9 @@ from safetensors.numpy import save as to_bytes
 from calibrant import _json
 from calibrant._errors import FileError
 from calibrant._files import replacing
+from calibrant._foreign_files import similar_file
 
-_KEY = "calibrant"
+KEY = "calibrant"
 FORMAT_VERSION = 2
 READABLE = (2,)  # versions that are read; a new one is added, and old ones stay
 
@@ -63,7 +64,7 @@ def write(
     body = json.dumps(content, allow_nan=False, default=_plain)
     header = json.dumps({"body": body, "sha256": _digest(body, tensors)})
     # safetensors refuses a file without tensors
-    payload = to_bytes(tensors or {"empty": np.zeros(0, np.float32)}, metadata={_KEY: header})
+    payload = to_bytes(tensors or {"empty": np.zeros(0, np.float32)}, metadata={KEY: header})
     size = int.from_bytes(payload[:8], "little")
     if size > MOST_HEADER:
         raise ValueError(f"all but arrays must fit into {MOST_HEADER} bytes of a file, got {size}")
@@ -99,16 +100,16 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
     """The document, which names its ``kind``, and the arrays of a file, checked."""
     name = os.fspath(path)
     if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {name}")
+        raise FileNotFoundError(f"there is no file {name}{similar_file(Path(path))}")
     with open(path, "rb") as file:
         try:
             metadata, tensors = _layout(file)
         except ValueError as error:
-            raise FileError(f"{name} is not a whole safetensors file: {error}") from None
-        if _KEY not in metadata:
+            raise FileError(_no_file_of_ours(name, error)) from None
+        if KEY not in metadata:
             raise FileError(f"{name} is a safetensors file, but calibrant did not write it")
         try:
-            body, stored, document = _checked_header(metadata[_KEY])
+            body, stored, document = _checked_header(metadata[KEY])
         except (ValueError, TypeError):
             raise FileError(f"{name} has a damaged header") from None
         if stored != _file_digest(file, body, tensors):
@@ -118,6 +119,16 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
             return document, {key: tensor.read(file) for key, tensor in tensors.items()}
         except ValueError:
             raise FileError(f"{name} was changed while it was read") from None
+
+
+def _no_file_of_ours(name: str, error: ValueError) -> str:
+    """What is wrong with a file: its name may already say that it is something else."""
+    if Path(name).suffix.lower() in ("", ".safetensors"):
+        return f"{name} is not a whole safetensors file: {error}"
+    return (
+        f"{name} is not a file that calibrant wrote: calibrators, profiles and meters are "
+        ".safetensors files"
+    )
 
 
 def _check_kind(name: str, document: Mapping[str, Any]) -> None:
@@ -199,7 +210,7 @@ def _layout(file: BinaryIO) -> tuple[dict[str, str], dict[str, _Tensor]]:
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise ValueError("its metadata are no texts")
-    if _KEY not in metadata:
+    if KEY not in metadata:
         return metadata, {}
     tensors = {name: _tensor(entry, 8 + length, size) for name, entry in header.items()}
     at = 8 + length

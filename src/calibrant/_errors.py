@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -22,6 +23,28 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known one that was probably meant, if any.
+
+    >>> did_you_mean("tps", ["ts", "pts", "vector"]), did_you_mean("ECE", ["ece", "mce"])
+    (". Did you mean 'pts'?", ". Did you mean 'ece'?")
+    >>> did_you_mean("nonsense", ["ts", "pts"])
+    ''
+    """
+    found = closest(name, known)
+    return "" if found is None else f". Did you mean {found!r}?"
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that an unknown one was probably meant to be, if any.
+
+    Transposed letters are the most common slip, and difflib would rather drop a letter.
+    """
+    names, wanted = list(dict.fromkeys(known)), name.lower()
+    same_letters = [one for one in names if sorted(one) == sorted(wanted)]
+    return next(iter(same_letters or difflib.get_close_matches(wanted, names, n=1)), None)
 
 
 class FileError(ValueError):

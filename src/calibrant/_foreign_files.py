@@ -7,12 +7,13 @@ every reader says how much memory it is about to take, and asks first.
 from __future__ import annotations
 
 import pickle
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from calibrant._errors import FileError
+from calibrant._errors import FileError, closest
 from calibrant._memory import available_memory, lacks_memory, size_text
 
 ALWAYS = 10**9  # bytes that any file may take
@@ -56,6 +57,21 @@ class Expansion:
             )
 
 
+def similar_file(path: Path) -> str:
+    """The end of a message about a file that is not there: one beside it that was meant, if any."""
+    stem, suffix = path.stem.lower(), path.suffix.lower()
+    try:
+        names = {
+            one.stem.lower(): one.name
+            for one in path.parent.iterdir()
+            if one.is_file() and (one.suffix.lower() == suffix or one.stem.lower() == stem)
+        }
+    except OSError:  # the folder is not there either, or may not be read
+        return ""
+    found = closest(stem, names)
+    return "" if found is None else f". Did you mean {names[found]!r}?"
+
+
 @contextmanager
 def parsing(path: Path, what: str) -> Iterator[None]:
     """Whatever a parser raises becomes one clear line that names the file.
@@ -74,5 +90,11 @@ def _reason(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "it asks for more memory than there is"
     if isinstance(error, pickle.UnpicklingError) or "pickle" in str(error):
-        return "it is damaged or holds pickled objects, which are never loaded"
+        return (
+            "it is damaged or holds pickled objects, which are never loaded. Save arrays of numbers"
+        )
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8. The end of its name must tell its format"
+    if isinstance(error, zipfile.BadZipFile) and "not a zip file" in str(error):
+        return "it is damaged, or something else. The end of its name must tell its format"
     return (str(error).splitlines() or [type(error).__name__])[0][:160]

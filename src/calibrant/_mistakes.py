@@ -26,6 +26,9 @@ from calibrant._rows import softmax
 from calibrant._types import Array, Floats, InputKind, Labels
 
 FEW = 16  # rows that tell what an array holds
+LIKE_PROBABILITIES = (
+    "the array given as logits has non-negative rows that sum to 1: it looks like probabilities"
+)
 
 
 def _few(rows: int) -> slice:
@@ -51,10 +54,7 @@ def warn_if_probabilities(scores: Array, fitted: bool = False) -> None:
         remedy = 'If it is, say input="probs"'
         if fitted:
             remedy = 'The calibrator was fitted on logits: give such, or fit it with input="probs"'
-        warn(
-            "the array given as logits has non-negative rows that sum to 1: it looks like "
-            f"probabilities. {remedy}"
-        )
+        warn(f"{LIKE_PROBABILITIES}. {remedy}")
 
 
 def look_like_probabilities(scores: Array) -> bool:

@@ -22,6 +22,13 @@ _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # all that NumPy wri
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
+class PickledError(ValueError):
+    """An array of Python objects, which are never loaded: loading them could run any code."""
+
+    def __init__(self) -> None:
+        super().__init__("holds pickled objects, which are never loaded: save an array of numbers")
+
+
 class Archive:
     """An open archive: its names, and a way to read arrays that asks for their memory first."""
 
@@ -50,7 +57,10 @@ class Archive:
         if info.compress_type not in _COMPRESSIONS:
             raise FileError(f"{self.path}: {name!r} is compressed in a way that NumPy never uses")
         with self._zip.open(info) as member:
-            claimed = claimed_size(member)
+            try:
+                claimed = claimed_size(member)
+            except PickledError as error:
+                raise FileError(f"{self.path}: {name!r} {error}") from None
             there = info.file_size - member.tell()
         if claimed != there:
             raise _lie(f"the header of {name!r}", claimed, there)
@@ -92,7 +102,7 @@ def claimed_size(file: IO[bytes]) -> int:
         raise ValueError(f"version {version} of NumPy's format is not for plain arrays")
     shape, _, dtype = _HEADERS[version](file)
     if dtype.hasobject:
-        raise ValueError("it holds pickled Python objects")
+        raise PickledError
     return math.prod(shape) * int(dtype.itemsize)
 
 

@@ -52,10 +52,10 @@ class Table:
 
     def html(self) -> str:
         """A table for notebooks, without any style sheet; the best cells are bold."""
-        title = f"<caption {_LEFT}>{escape(self.title)}</caption>" if self.title else ""
+        title = f"<caption {_LEFT}>{_escaped(self.title)}</caption>" if self.title else ""
         head = "".join(_html_cell("th", cell, index) for index, cell in enumerate(self.header))
         body = "".join(f"<tr>{_html_row(row)}</tr>" for row in self.rows)
-        lines = "<br>".join(escape(note) for note in self.notes if note)
+        lines = "<br>".join(_escaped(note) for note in self.notes if note)
         notes = f"<p>{lines}</p>" if lines else ""
         return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
@@ -69,7 +69,7 @@ class Table:
         table = RichTable(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
         for index, (head, *cells) in enumerate(zip(self.header, *self.rows, strict=True)):
             table.add_column(
-                Text(head),
+                Text("\n".join(map(printable, head.split("\n")))),
                 justify="left" if index == 0 else "right",
                 min_width=max(map(len, [*head.split("\n"), *map(printable, cells)])),
                 no_wrap=True,
@@ -80,13 +80,18 @@ class Table:
         return Group(*title, table, *(Text(printable(note)) for note in self.notes))
 
 
+def _escaped(text: str) -> str:
+    """Text of others in HTML: neither markup, nor marks that change the direction of writing."""
+    return escape(printable(text))
+
+
 def _html_row(row: Sequence[str]) -> str:
-    first = f'<th scope="row" {_LEFT}>{escape(row[0])}</th>'
+    first = f'<th scope="row" {_LEFT}>{_escaped(row[0])}</th>'
     return first + "".join(_html_cell("td", cell, 1) for cell in row[1:])
 
 
 def _html_cell(tag: str, cell: str, index: int) -> str:
-    text = escape(cell).replace("\n", "<br>")
+    text = "<br>".join(map(_escaped, cell.split("\n")))
     if cell.startswith(BEST):
         text = f"<b>{text}</b>"
     return f"<{tag} {_RIGHT if index else _LEFT}>{text}</{tag}>"

@@ -6,6 +6,7 @@ left out in turn (cross-validation), so that nobody need choose a method on the 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from calibrant._arrays import as_numpy, to_numpy
 from calibrant._binning import check_count
 from calibrant._errors import noted, warn
 from calibrant._memory import lacks_memory
+from calibrant._mistakes import LIKE_PROBABILITIES, look_like_probabilities, warn_if_probabilities
 from calibrant._types import Array, InputKind, Report
 from calibrant.calibrators import REGISTRY, Calibrator, acronym, calibrator
 from calibrant.calibrators._folds import folds_of
@@ -27,6 +29,7 @@ from calibrant.metrics._labelled import Labelled, accepted, labelled
 from calibrant.metrics._notions import RowNotion
 
 DEFAULT_FOLDS = 5
+_OF_THE_FIRST = "; the numbers are those of the first"  # of the folds that gave a warning
 
 Method = str | Calibrator
 Methods = Method | Iterable[Method] | Mapping[str, Method]
@@ -63,7 +66,7 @@ class Judged:
     fit_seconds : float
         How long the fit took; under cross-validation the mean of the folds.
     notes : tuple of str
-        What the fits warned of, each once.
+        What the fits warned of; under cross-validation each warning once, with the number of folds.
     """
 
     method: str
@@ -137,6 +140,8 @@ class Trial:
                 "validation and test scores must have the same classes, got "
                 f"{n_classes} and {judged[0].shape[1]}"
             )
+        if input == "logits":
+            _warn_once_if_probabilities(fitted.scores, judged[0])
         return cls(_methods_named(methods, input, n_rows, n_classes), fitted, Rows(*judged))
 
     @property
@@ -167,11 +172,9 @@ class Trial:
                 yield self._cross_validated(name, model, before_a_fit)
                 continue
             before_a_fit()
-            seconds, notes = timed_fit(
-                model, self.fitted.scores, self.fitted.labels, self.fitted.weight
-            )
+            probs, seconds, notes = _tried(model, self.fitted, self.judged.scores)
             kept = bool(model.accuracy_preserving)
-            yield Judged(name, model.predict_proba(self.judged.scores), model, kept, seconds, notes)
+            yield Judged(name, probs, model, kept, seconds, notes)
         report(total, total)
 
     def _cross_validated(
@@ -179,20 +182,64 @@ class Trial:
     ) -> Judged:
         """The rows of each fold by a fit on the other folds."""
         parts, times, kept = [], [], True
-        notes: list[str] = []
+        notes: list[tuple[str, ...]] = []
         everyone = np.arange(len(self.fitted.labels))
         for fold in self.folds:
             before_a_fit()
             others = self.fitted.part(np.setdiff1d(everyone, fold))
-            seconds, told = timed_fit(model, others.scores, others.labels, others.weight)
-            parts.append(as_numpy(model.predict_proba(self.judged.scores[fold])))
+            part, seconds, told = _tried(model, others, self.judged.scores[fold])
+            parts.append(as_numpy(part))
             times.append(seconds)
-            notes += told
+            notes.append(told)
             kept = kept and bool(model.accuracy_preserving)
         probs = np.empty((len(everyone), parts[0].shape[1]), parts[0].dtype)
         for fold, part in zip(self.folds, parts, strict=True):
             probs[fold] = part
-        return Judged(name, probs, None, kept, float(np.mean(times)), tuple(dict.fromkeys(notes)))
+        return Judged(name, probs, None, kept, float(np.mean(times)), notes_of_folds(notes))
+
+
+def _tried(model: Calibrator, rows: Rows, judged: Array) -> tuple[Array, float, tuple[str, ...]]:
+    """Fit on some rows: the probabilities of others, the seconds of the fit, and its warnings.
+
+    That logits look like probabilities is a matter of the data: ``Trial.of`` has told it once.
+    """
+    with noted() as told:
+        seconds, notes = timed_fit(model, rows.scores, rows.labels, rows.weight)
+        probs = model.predict_proba(judged)
+    every = dict.fromkeys((*notes, *told))
+    return probs, seconds, tuple(note for note in every if not note.startswith(LIKE_PROBABILITIES))
+
+
+def notes_of_folds(folds: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The warnings of all folds, each once, with the number of folds that gave it.
+
+    Warnings that differ in their numbers alone are one: the numbers shown are those of the first.
+
+    >>> notes_of_folds([["the loss is 0.51"], ["the loss is 0.48"], []])
+    ('the loss is 0.51 (in 2 of 3 folds; the numbers are those of the first)',)
+    """
+    alike: dict[str, list[str]] = {}
+    for fold in folds:
+        for kind, note in {without_numbers(note): note for note in fold}.items():
+            alike.setdefault(kind, []).append(note)
+    return tuple(
+        f"{notes[0]} (in {len(notes)} of {len(folds)} folds"
+        f"{_OF_THE_FIRST if len(set(notes)) > 1 else ''})"
+        for notes in alike.values()
+    )
+
+
+def without_numbers(note: str) -> str:
+    """What warnings about different rows have in common."""
+    return re.sub(r"\d[\d.,]*(?:e[+-]?\d+)?", "#", note.replace(_OF_THE_FIRST, ""))
+
+
+def _warn_once_if_probabilities(*scores: Array) -> None:
+    """Warn of the first array that was given as logits and looks otherwise."""
+    for array in scores:
+        if look_like_probabilities(array):
+            warn_if_probabilities(array)
+            return
 
 
 def timed_fit(

@@ -11,7 +11,7 @@ from calibrant._frames import Backend, frame_of
 from calibrant._progress import reporter
 from calibrant._random import generator
 from calibrant._tables import BEST, TIED, Shown, Table, counted
-from calibrant._trials import DEFAULT_FOLDS, Judged, Methods, Trial
+from calibrant._trials import DEFAULT_FOLDS, Judged, Methods, Trial, without_numbers
 from calibrant._types import InputKind, Progress, RandomState
 from calibrant.calibrators._choosing import MOST_FOREGONE
 from calibrant.metrics._against_best import Difference, Evidence, differences_to_best
@@ -55,7 +55,7 @@ class MethodResult(PlainDocument):
     fit_seconds : float
         How long the fit took; under cross-validation the mean of the folds.
     notes : tuple of str
-        What the fit warned of.
+        What the fit warned of; under cross-validation each warning once, with the number of folds.
     """
 
     method: str
@@ -572,7 +572,23 @@ def _overview_notes(comparison: Comparison) -> list[str]:
         if untested:
             names = ", ".join(METRICS[name].heading for name in untested)
             lines.append(f"not tested: {names} ({_why_untested(comparison)})")
-    return lines + [f"{result.method}: {note}" for result in comparison for note in result.notes]
+    return lines + [f"{methods}: {note}" for methods, note in notes_by_methods(comparison)]
+
+
+def notes_by_methods(comparison: Comparison) -> list[tuple[str, str]]:
+    """What the fits warned of, with the methods that it is about.
+
+    A warning that several methods gave, but for its numbers, is told once, of the first of them.
+    """
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for result in comparison:
+        for note in result.notes:
+            alike.setdefault(without_numbers(note), []).append((result.method, note))
+    told = []
+    for (method, note), *others in alike.values():
+        rest = ", ".join(other for other, _ in others)
+        told.append((f"{method} (likewise {rest})" if rest else method, note))
+    return told
 
 
 def _why_untested(comparison: Comparison) -> str:

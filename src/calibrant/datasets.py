@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._errors import FileError
+from calibrant._errors import FileError, did_you_mean
 from calibrant._foreign_files import Expansion, parsing
 from calibrant._npz import open_archive
 
@@ -102,7 +102,8 @@ def load(name: str) -> LogitData:
     (5000, 10)
     """
     if name not in names():
-        raise ValueError(f"data set must be one of {', '.join(names())}, got {name!r}")
+        hint = did_you_mean(name, names())
+        raise ValueError(f"data set must be one of {', '.join(names())}, got {name!r}{hint}")
     folder = files("calibrant") / "data"
     with as_file(folder / f"{name}.npz") as arrays, as_file(folder / f"{name}.json") as card:
         return _read(arrays, card)

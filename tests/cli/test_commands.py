@@ -262,7 +262,7 @@ def test_fit_tells_where_it_did_not_converge(folder: Path, monkeypatch: pytest.M
         (["val.npz", "--param", "foo=1"], "those of another method, name it with --method"),
         (["val.npz", "--param", "foo=1", "--method", "pts"], "pts has no parameter 'foo'; it has"),
         (["val.npz", "--param", "foo=1", "--method", "base"], "parameter 'foo'; it has none"),
-        (["val.npz", "--param", "steps"], "--param must be name=value, got 'steps'"),
+        (["val.npz", "--param", "steps"], "--param must be NAME=VALUE without spaces, got 'steps'"),
         (["val.npz", "--param", "progress=true"], "auto has no parameter 'progress'"),
         (["val.npz", "--param", "input=probs"], "say what the scores are with --input"),
         (["val.npz", "--param", "random_state=1", "--random-state", "2"], "say the seed once"),
@@ -279,8 +279,11 @@ def test_fit_tells_where_it_did_not_converge(folder: Path, monkeypatch: pytest.M
         (["none.npz"], "none.npz does not exist"),
         (["val.txt"], "must end in one of"),
         (["logits.npy"], "logits.npy may be logits or probs: say --input logits or --input"),
-        (["logits.npy", "--input", "logits"], "say where its labels are with --labels"),
-        (["labels.npy", "--input", "logits", "--labels", "logits.npy"], "one-hot labels must"),
+        (
+            ["logits.npy", "--input", "logits"],
+            "give its labels in a file of their own with --labels",
+        ),
+        (["labels.npy", "--input", "logits", "--labels", "logits.npy"], "labels swapped?"),
         (["val.npz", "--input", "probs"], "probs must be probabilities in [0, 1], got"),
     ],
 )
@@ -361,8 +364,8 @@ def test_apply_takes_the_kind_from_the_calibrator(folder: Path) -> None:
         (["ets.safetensors", "val.npz", "-o", "o.npz", "--temperature"], "has none for each row"),
         (["none.safetensors", "val.npz", "-o", "out.npz"], "there is no file none.safetensors"),
         (["meter.safetensors", "val.npz", "-o", "out.npz"], "a CalibrationMeter, not a calibrator"),
-        (["val.npz", "val.npz", "-o", "out.npz"], "val.npz is not a whole safetensors file"),
-        (["ts.safetensors", "ets.safetensors", "-o", "out.npz"], "it has formula"),
+        (["val.npz", "val.npz", "-o", "out.npz"], "val.npz is not a file that calibrant wrote"),
+        (["ts.safetensors", "ets.safetensors", "-o", "out.npz"], "is no file of scores"),
     ],
 )
 def test_apply_refuses(folder: Path, args: list[str], message: str) -> None:
@@ -526,7 +529,7 @@ def test_demo_prints_a_table_and_the_next_step(monkeypatch: pytest.MonkeyPatch) 
     assert re.search(r"\* 0\.\d{4} ", text)
     assert len(re.findall(r"\* \d", text)) == 3
     assert len(re.findall(r"~ \d", text)) == 2  # accuracy is a tie
-    assert text.rstrip().endswith("calibrant fit val.npz -o pts.safetensors")
+    assert text.rstrip().endswith("calibrant fit val.npz -o auto.safetensors")
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -584,7 +587,7 @@ def test_errors_of_the_system_in_one_line(folder: Path, monkeypatch: pytest.Monk
 
 
 def test_missing_packages_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("x.parquet").touch()
+    Path("x.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     assert 'pip install "calibrant[parquet]"' in refuse("evaluate", "x.parquet")
@@ -658,7 +661,7 @@ def test_compare_takes_labels_in_files_of_their_own(folder: Path) -> None:
     (mixed,) = as_json("compare", "val.npz", "logits.npy", *options, *labels[2:])["methods"]
     assert mixed["nll"] == beside["nll"]
     line = refuse("compare", "val.npz", "logits.npy", *options)
-    assert "logits.npy is one array, of scores" in line
+    assert "logits.npy is one array, which is read as scores" in line
     assert "with --labels or --test-labels" in line
 
 

@@ -409,12 +409,16 @@ def one_node(path: Path, node: str, shape: str, result: str | None = None) -> No
         "y = Softmax(x)",
         "p = Softmax(x) y = Identity(p)",
         "p = Softmax(x) q = Dropout(p) s = Constant<value_ints = [-1, 11]>() y = Reshape(q, s)",
+        "l = LogSoftmax(x) y = Exp(l)",
+        "l = LogSoftmax(x) m = Identity(l) p = Exp(m) y = Identity(p)",
+        "p = Softmax(x) l = Log(p) y = Exp(l)",
     ],
-    ids=["at once", "renamed", "reshaped"],
+    ids=["at once", "renamed", "reshaped", "exp of log", "exp of log, renamed", "exp, log"],
 )
 def test_attach_to_a_softmax_is_refused(node: str, tmp_path: Path) -> None:
     one_node(tmp_path / "m.onnx", node, "N, 11")
-    message = "reads logits, but 'y' is the output of a Softmax: .* logits_output=\"x\", or fit"
+    of = "Exp of a (Log)?Softmax" if "Exp" in node else "output of a Softmax"
+    message = f"reads logits, but 'y' is the {of}: .* logits_output=\"x\", or fit"
     with pytest.raises(ValueError, match=message):
         attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "out.onnx")
     attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "out.onnx", "x")
@@ -424,6 +428,8 @@ def test_attach_to_a_softmax_is_refused(node: str, tmp_path: Path) -> None:
     attach(tmp_path / "m.onnx", of_probs, tmp_path / "out.onnx")
     one_node(tmp_path / "m.onnx", "y = LogSoftmax(x)", "N, 11")
     attach(tmp_path / "m.onnx", fitted("ts"), tmp_path / "out.onnx")  # as good as logits
+    one_node(tmp_path / "e.onnx", "y = Exp(x)", "N, 11")
+    attach(tmp_path / "e.onnx", fitted("ts"), tmp_path / "out.onnx")  # may be anything
     with pytest.raises(ValueError, match=r"reads probabilities, but 'y' is .* of a LogSoftmax"):
         attach(tmp_path / "m.onnx", of_probs, tmp_path / "out.onnx")
 

@@ -119,6 +119,25 @@ def test_switching_methods_changes_the_diagram(watched):
     assert watched.complaints == []
 
 
+def test_names_are_shown_as_they_are(browser, data, tmp_path):
+    """Plotly shows the letters of a name, and takes none of them for markup."""
+    names = ["<b>bold</b>", "a & b &lt;", "%{x}", *"3456789"]
+    made = make_report(
+        *(data.val_logits[:500], data.val_labels[:500], data.test_logits, data.test_labels),
+        methods={"<b>ts</b>": "ts"},
+        n_resamples=0,
+        class_names=names,
+    )
+    made.save(tmp_path / "report.html")
+    opened = open_page(browser, tmp_path / "report.html")
+    ticks = opened.page.locator("#classes-plot .ytick text").all_text_contents()
+    assert sorted(ticks) == sorted(names)
+    legend = opened.page.locator("#risk-plot .legendtext").all_text_contents()
+    assert "<b>ts</b>" in legend
+    assert opened.complaints == []
+    opened.page.close()
+
+
 def test_hovering_shows_the_metrics_own_numbers(watched, data):
     probs = calibrant.TS().fit(data.val_logits[:2000], data.val_labels[:2000])
     stats = calibrant.metrics.bin_stats(probs.predict_proba(data.test_logits), data.test_labels)

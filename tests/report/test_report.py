@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import time
 from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -171,9 +174,41 @@ def test_names_and_titles_are_escaped(rows):
     own = made.html.replace(calibrant_plotly(), "")
     assert "<script>alert" not in own
     assert "<i>x</i>" not in own
-    assert data_of(made.html)["classes"] == names
+    assert data_of(made.html)["classes"] == [html.escape(name, quote=False) for name in names]
     page = Balanced()
     page.feed(made.html)
+
+
+def test_names_are_neither_markup_nor_marks_of_direction(rows):
+    """Plotly reads some HTML, its entities, and %{..} in what it shows on hovering."""
+    names = ["<b>bold</b>", "a & b", "\u202egnp.exe", "%{x}"]
+    methods = {"<b>ts</b>": "ts", "x\u202ey": "ets"}
+    made = make_report(*rows, methods=methods, n_resamples=0, class_names=names, title="\u2067t")
+    shown = data_of(made.html)
+    assert shown["classes"] == [
+        "&lt;b&gt;bold&lt;/b&gt;",
+        "a &amp; b",
+        r"\u202egnp.exe",
+        "&#37;{x}",
+    ]
+    assert shown["labels"] == {
+        "base": "base",
+        "<b>ts</b>": "&lt;b&gt;ts&lt;/b&gt;",
+        r"x\u202ey": r"x\u202ey",
+    }
+    assert set(shown["labels"]) == set(shown["methods"])
+    own = made.html.replace(calibrant_plotly(), "")
+    assert not re.search("[\u202a-\u202e\u2066-\u2069]", own)
+    assert r"\u202egnp.exe" in own  # in the table of mistakes, or at least in the data
+    assert r"<h1>\u2067t</h1>" in own
+    assert r'<option value="x\u202ey"' in own
+
+
+def test_the_script_gives_plotly_no_bare_name():
+    script = files("calibrant.report").joinpath("page.js").read_text()
+    bare = re.compile(r"<b>\$\{name\}|\bname, (mode|showlegend)|showlegend: false, name,")
+    assert not bare.search(script)
+    assert script.count("label(name)") >= 8
 
 
 def test_json_between_script_tags():
@@ -280,10 +315,40 @@ def test_the_command(tmp_path, rows):
     assert data_of(page)["classes"] == ["ant", "bee", "cat", "dog"]
 
 
-def test_the_command_without_files(tmp_path):
+def test_the_command_without_files_says_that_it_describes_demonstration_data(tmp_path):
     target = tmp_path / "report.html"
-    succeed("report", "-o", target, "--methods", "ts", "--n-resamples", 0)
-    assert "fashion-mnist-lenet5" in target.read_text()
+    said = succeed("report", "-o", target, "--methods", "ts", "--n-resamples", 0)
+    assert said.startswith("Demonstration data: these are the logits of fashion-mnist-lenet5")
+    page = target.read_text()
+    assert '<p class="demonstration" role="note"><b>Demonstration data.</b>' in page
+    assert page.index('class="demonstration"') < page.index("<h1>")
+
+
+def test_a_report_of_files_has_no_banner(made):
+    assert 'class="demonstration"' not in made.html
+
+
+def test_a_report_that_is_there_is_replaced_by_force_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    quick = ["--methods", "ts", "--n-resamples", 0]
+    Path("report.html").write_text("mine")
+    line = "report.html is there already: say --force to replace it, or name another with -o"
+    assert refuse("report", *quick) == f"error: {line}\n"
+    assert refuse("report", "-o", "report.html", *quick) == f"error: {line}\n"
+    assert Path("report.html").read_text() == "mine"
+    succeed("report", "--force", *quick)
+    assert "fashion-mnist-lenet5" in Path("report.html").read_text()
+
+
+def test_names_of_classes_are_counted_before_the_first_fit(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr("calibrant.calibrators.TemperatureScaling.fit", None)
+    np.savez(tmp_path / "val.npz", logits=rows[0], labels=rows[1])
+    (tmp_path / "names.txt").write_text("a\nb\n")
+    line = refuse(
+        "report", tmp_path / "val.npz", "-o", tmp_path / "x.html", "--methods", "ts",
+        "--class-names", tmp_path / "names.txt",
+    )  # fmt: skip
+    assert "--class-names must have one name per class, got 2 for 4 classes" in line
 
 
 def test_bad_command_lines(tmp_path, rows):

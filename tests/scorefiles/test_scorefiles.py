@@ -288,7 +288,8 @@ def test_truncated_files(tmp_path: Path, suffix: str, share: float) -> None:
     write_probs(path, probabilities(), None if suffix == ".npy" else np.arange(40) % 5)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
-    refuse(path, "cannot be read as a", input="probs", need_labels=False)
+    wrong = "cannot be read as a" if share else f"x{suffix} is empty"
+    refuse(path, wrong, input="probs", need_labels=False)
 
 
 @pytest.mark.parametrize("suffix", [*SUFFIXES, ".npy"])
@@ -340,7 +341,11 @@ def test_two_candidates(tmp_path: Path) -> None:
 
 def test_npy_needs_a_labels_file_and_has_no_keys(tmp_path: Path) -> None:
     np.save(tmp_path / "z.npy", LOGITS)
-    refuse(tmp_path / "z.npy", "say where its labels are with labels_path", input="logits")
+    refuse(
+        tmp_path / "z.npy",
+        "give its labels in a file of their own with labels_path",
+        input="logits",
+    )
     refuse(tmp_path / "z.npy", "leave out the key 'logits'", scores_key="logits")
     labels = {"labels_path": tmp_path / "z.npy", "labels_key": "y"}
     refuse(tmp_path / "z.npy", "leave out the key 'y'", input="logits", **labels)
@@ -394,9 +399,16 @@ def test_torch_files_of_other_things(tmp_path: Path) -> None:
         (["logits_1,logits_2,label", "1,2,0"], "has a column logits_2, but no logits_0"),
         (["logits_0,logits_0,label", "1,2,0"], "has 2 columns by the name of 'logits_0'"),
         (["logits,logits_0,logits_1,label", "1,2,3,0"], "has a column logits and columns logits_0"),
-        (["0.5,1.5,0", "0.25,1,1"], "must have a header row, its first line is all numbers"),
-        (["", "logits_0,logits_1"], "must have a header row, its first line is empty"),
-        (["logits_0;logits_1;label", "1;2;0"], "it has logits_0;logits_1;label"),
+        (["0.5,1.5,0", "0.25,1,1"], "such as logits_0,logits_1,label: its first line is all"),
+        (["", "logits_0,logits_1"], "such as logits_0,logits_1,label: its first line is empty"),
+        (["logits_0;logits_1;label", "1;2;0"], "must have commas between its columns, and points"),
+        (["logits_0\tlogits_1\tlabel", "1\t2\t0"], "its header has tabs"),
+        (["logits_0,logits_1,label", '"0,5",2,0'], "got '0,5'. Numbers have a decimal point"),
+        (["logits_0,logits_1,label", "50%,2,0"], "got '50%'. Give fractions of 1"),
+        (["logits_0,logits_1,label", "1,,0"], "got ''. Leave the row out"),
+        (["logits_0,logits_1,label", "1,2,cat"], "'cat'. Number the classes 0, 1, .. in the order"),
+        (["logits_1,logits_2,label", "1,2,0"], "no logits_0: the columns of the classes are"),
+        (["cat,dog,label", "1,2,0"], "or name the columns logits_0, logits_1, .., one for each"),
     ],
 )
 def test_bad_tables_of_text(tmp_path: Path, lines: list[str], message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from inspect import isabstract
 from typing import Any
 
+from calibrant._errors import did_you_mean
 from calibrant._fit_info import FitInfo
 from calibrant.calibrators._base import Calibrator, Fitted, LogitCalibrator, ProfileCalibrator
 from calibrant.calibrators._labelled_logits import LabelledLogits
@@ -105,8 +106,19 @@ def acronym(name: str) -> str:
     """
     key = ALIASES.get(name.lower(), name.lower())
     if key not in REGISTRY:
-        raise ValueError(f"method must be one of {', '.join(REGISTRY)}, got {name!r}")
+        raise ValueError(
+            f"method must be one of {', '.join(REGISTRY)}, got {name!r}{_suggestion(key)}"
+        )
     return key
+
+
+def _suggestion(name: str) -> str:
+    """The method that an unknown name probably means: a slip, or the name of its class."""
+    letters = name.replace("-", "").replace("_", "").replace(" ", "")
+    for key, cls in REGISTRY.items():
+        if letters == cls.__name__.lower():
+            return f". Did you mean {key!r}?"
+    return did_you_mean(name, [*REGISTRY, *ALIASES])
 
 
 def register(name: str, cls: type[Calibrator]) -> None:

@@ -43,7 +43,7 @@ app = typer.Typer(
 
 @app.callback(
     invoke_without_command=True,
-    epilog=_examples("calibrant demo", "calibrant fit val.npz -o pts.safetensors"),
+    epilog=_examples("calibrant demo", "calibrant fit val.npz -o auto.safetensors"),
 )
 def root(
     context: typer.Context,
@@ -60,10 +60,10 @@ def root(
 # Added here and not where they are defined: their order does not hang on that of the imports.
 app.command(
     epilog=_examples(
-        "calibrant fit val.npz -o pts.safetensors",
+        "calibrant fit val.npz -o auto.safetensors",
         "calibrant fit val.csv -o ts.safetensors --method ts --param loss=brier",
-        "calibrant fit val.npz -o pts.safetensors --param hidden=8,8 --random-state 1",
-        "calibrant fit logits.npy -o pts.safetensors --input logits --labels labels.npy",
+        "calibrant fit val.npz -o pts.safetensors --method pts --param hidden=8,8 --random-state 1",
+        "calibrant fit logits.npy -o auto.safetensors --input logits --labels labels.npy",
         "calibrant fit in/ -o pts.safetensors --method pts    (a folder: bounded memory)",
     )
 )(fit)
@@ -94,9 +94,9 @@ app.command(
 )(compare)
 app.command(
     epilog=_examples(
-        "calibrant report -o report.html    (of embedded logits)",
+        "calibrant report -o demo.html    (of demonstration data)",
         "calibrant report val.npz test.npz -o report.html --methods ts,ets,pts,auto",
-        "calibrant report val.npz -o report.html    (cross-validation)",
+        "calibrant report val.npz -o report.html --force    (cross-validation; replaces the file)",
     )
 )(report)
 app.command(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibrant._errors import did_you_mean
 from calibrant.cli._errors import in_flags
 from calibrant.cli._inputs import read_pair
 from calibrant.cli._json import print_json
@@ -92,7 +93,8 @@ def compare(
 
     names = listed(metrics) or comparison.DEFAULT_METRICS
     if by is not None and by not in names:
-        raise ValueError(f"--by must be one of {', '.join(names)}, got {by!r}")
+        hint = did_you_mean(by, names)
+        raise ValueError(f"--by must be one of {', '.join(names)}, got {by!r}{hint}")
     if test is not None and cv is not None:
         raise ValueError("--cv goes with one file: with TEST nothing is left out")
     reading: dict[str, Any] = {

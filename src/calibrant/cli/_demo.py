@@ -49,5 +49,5 @@ def demo(
     say(
         "",
         "Next: save your own validation logits and labels as the arrays `logits` and",
-        "`labels` of val.npz, then run: calibrant fit val.npz -o pts.safetensors",
+        "`labels` of val.npz, then run: calibrant fit val.npz -o auto.safetensors",
     )

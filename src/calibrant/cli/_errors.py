@@ -88,7 +88,22 @@ def _is_in(module: str, package: str) -> bool:
 
 def _usage_message(error: Any) -> str:
     command = error.ctx.command_path if error.ctx else "calibrant"
-    return f"{error.format_message().rstrip('.')} (see {command} --help)"
+    said = error.format_message().rstrip(".").replace("Value error, ", "")  # pydantic's words
+    return f"{_synonym(error) or said} (see {command} --help)"
+
+
+# What other programs call an option of ours, where it has other letters.
+_SYNONYMS = {"--seed": "--random-state", "--folds": "--cv", "--bins": "--n-bins"}
+
+
+def _synonym(error: Any) -> str:
+    """What is said of an unknown option that a command has by another name."""
+    name = getattr(error, "option_name", "")
+    if name not in _SYNONYMS or error.ctx is None:
+        return ""
+    known = {flag for parameter in error.ctx.command.params for flag in parameter.opts}
+    meant = _SYNONYMS[name]
+    return f"No such option: {name}. Did you mean {meant}?" if meant in known else ""
 
 
 def _message(error: BaseException) -> str:
@@ -138,6 +153,7 @@ def _show_warning(
 
 _FLAGS = {
     "class_axis": "--class-axis",
+    "class_names": "--class-names",
     "ignore_index": "--ignore-index",
     "input": "--input",
     "labels_key": "--labels-key",

@@ -116,7 +116,22 @@ def _fit_file(
     with about(val), fitting(calibrator):
         rows = accepted(data.scores, data.labels, data.weights, data.input, ignore_index)
         calibrator.set_params(input=data.input).fit(*rows)
+        _warn_if_one_class(rows[1])
     return len(rows[0])
+
+
+def _warn_if_one_class(labels: Any) -> None:
+    """Warn of valid labels that are all the same: often a wrong column, or sorted rows."""
+    import numpy as np
+
+    from calibrant._errors import warn
+
+    values = np.unique(labels)
+    if values.size == 1:
+        warn(
+            f"every label is {values[0]:g}: the fit says nothing about the other classes. Check "
+            "which column holds the labels, and whether the rows were sorted by class"
+        )
 
 
 def _summary(method: str, calibrator: Calibrator, rows: int, output: Path) -> dict[str, Any]:

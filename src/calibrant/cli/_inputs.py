@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant import _files
+from calibrant._errors import noted
 from calibrant.cli._progress import working
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def _read_checked(
 
     with working(f"reading {file.name}"), about(file):
         data = read_scores(file, labels_path=labels_path, **reading)
-        labelled(data.scores, data.labels, data.weights, "strict", data.input, ignore_index)
+        with noted():  # whoever works on the rows will warn of them
+            labelled(data.scores, data.labels, data.weights, "strict", data.input, ignore_index)
     return data
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -92,7 +93,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 
 def listed(text: str | None) -> list[str] | None:
     """Names that were separated by commas, each of them once; None where there were none."""
-    return None if text is None else list(dict.fromkeys(map(str.strip, text.split(","))))
+    if text is None:
+        return None
+    names = list(dict.fromkeys(map(str.strip, text.split(","))))
+    for name in names:
+        if re.search(r"[;\s]", name):
+            raise ValueError(f"names must be separated by commas, such as a,b, got {text!r}")
+    return names
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from calibrant._errors import did_you_mean
+
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
 
@@ -26,9 +28,9 @@ def make(method: str, params: list[str], random_state: int | None) -> Calibrator
     for name in words:
         if name not in defaults:
             known = ", ".join(defaults) or "none"
-            hint = (
-                ". For those of another method, name it with --method" if method == "auto" else ""
-            )
+            hint = did_you_mean(name, defaults)
+            if method == "auto":
+                hint = ". For those of another method, name it with --method"
             raise ValueError(f"{method} has no parameter {name!r}; it has {known}{hint}")
     values = {name: _fitting(parse(text), defaults[name]) for name, text in words.items()}
     if random_state is not None and "random_state" in defaults:
@@ -41,7 +43,7 @@ def make(method: str, params: list[str], random_state: int | None) -> Calibrator
 def _split(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise ValueError(f"--param must be name=value, got {text!r}")
+        raise ValueError(f"--param must be NAME=VALUE without spaces, got {text!r}")
     return name.strip(), value
 
 

@@ -72,13 +72,23 @@ def report(
     weights_key: WeightsKey = None,
     ignore_index: IgnoreIndex = None,
     max_size: MaxSize = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the output where it is there already.")
+    ] = False,
 ) -> None:
-    """Write one self-contained HTML page about a model and its calibrators."""
+    """Write one self-contained HTML page about a model and its calibrators.
+
+    Without VAL the page describes demonstration data that come with the package.
+    """
     from calibrant._memory import parse_size
     from calibrant.report import make_report
     from calibrant.report._report import SUFFIXES, Provenance, need_extra
 
     check_output(output, SUFFIXES, val, test, labels, test_labels, class_names)
+    if output.exists() and not force:
+        raise FileExistsError(
+            f"{output} is there already: say --force to replace it, or name another with -o"
+        )
     need_extra()  # before the work
     if val is None and (labels is not None or test_labels is not None):
         raise ValueError("--labels and --test-labels go with VAL: the embedded scores have theirs")
@@ -110,12 +120,18 @@ def report(
             provenance=Provenance(
                 command=shlex.join(["calibrant", *sys.argv[1:]]),
                 files=tuple((file.name, _digest(file)) for file in read),
+                demonstration=EMBEDDED if val is None else "",
             ),
             progress=progress,
             notion=notion,
             **given(n_bins=n_bins, n_resamples=n_resamples, level=level, random_state=random_state),
         )
     made.save(output)
+    if val is None:
+        say(
+            f"Demonstration data: these are the logits of {EMBEDDED}, which come with calibrant, "
+            "and not those of a model of yours. For your own: calibrant report val.npz test.npz"
+        )
     say(*made.summary, f"wrote {output}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from calibrant._binning import calibration_error
+from calibrant._errors import did_you_mean
 from calibrant.metrics._metric import Merging, Metric
 from calibrant.metrics._notions import Notion, RowNotion, row_notion
 from calibrant.metrics._resampling import Statistic
@@ -235,7 +236,8 @@ def metrics_named(names: Iterable[str] | str, *, weighted: bool = False) -> list
 
 def _one_of(known: dict[str, Metric], name: str, weighted: bool) -> Metric:
     if name not in known:
-        raise ValueError(f"metric must be one of {', '.join(known)}, got {name!r}")
+        hint = did_you_mean(name, known) if isinstance(name, str) else ""
+        raise ValueError(f"metric must be one of {', '.join(known)}, got {name!r}{hint}")
     if weighted and not known[name].weighted:
         raise ValueError(f"{name} takes no sample_weight")
     return known[name]

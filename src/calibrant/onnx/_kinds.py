@@ -16,16 +16,32 @@ def check_kind(graph: Any, name: str, kind: InputKind) -> None:
     node = _origin(graph, name)
     if node is None:
         return
-    if kind == "logits" and node.op_type == "Softmax":
+    softmax = _softmax_behind(graph, node)
+    if kind == "logits" and softmax is not None:
+        what = "output" if softmax is node else node.op_type
         raise ValueError(
-            f"the calibrator reads logits, but {name!r} is the output of a Softmax: give that "
-            f'one\'s input, logits_output="{node.input[0]}", or fit with input="probs"'
+            f"the calibrator reads logits, but {name!r} is the {what} of a {softmax.op_type}: give "
+            f'that one\'s input, logits_output="{softmax.input[0]}", or fit with input="probs"'
         )
     if kind == "probs" and node.op_type in _LOGITS:
         raise ValueError(
             f"the calibrator reads probabilities, but {name!r} is the output of a {node.op_type}: "
             "give the output of the model's softmax as logits_output, or fit on the logits"
         )
+
+
+def _softmax_behind(graph: Any, node: Any) -> Any | None:
+    """The node that makes probabilities of logits, if ``node`` gives such: Softmax or LogSoftmax.
+
+    Models trained on log-probabilities end in Exp(LogSoftmax(x)), or in Exp(Log(Softmax(x))).
+    """
+    if node.op_type == "Softmax":
+        return node
+    inner = _origin(graph, node.input[0]) if node.op_type == "Exp" else None
+    if inner is not None and inner.op_type == "Log":
+        inner = _origin(graph, inner.input[0])
+        return inner if inner is not None and inner.op_type == "Softmax" else None
+    return inner if inner is not None and inner.op_type == "LogSoftmax" else None
 
 
 def _origin(graph: Any, name: str) -> Any | None:

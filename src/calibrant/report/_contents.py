@@ -80,6 +80,7 @@ class Contents:
     n_classes: int
     input: InputKind
     one_temperature: float | None  # that of temperature scaling, where it was fitted
+    class_names: tuple[str, ...]
 
 
 def gather(
@@ -89,6 +90,7 @@ def gather(
     input: InputKind,  # noqa: A002 - the word of the whole public interface
     weights: tuple[Any, Any],
     ignore_index: int | None,
+    class_names: Sequence[str] | None,
     n_bins: int,
     level: float,
     n_resamples: int,
@@ -105,6 +107,8 @@ def gather(
         test_weight=weights[1],
         ignore_index=ignore_index,
     )
+    n_classes = int(trial.fitted.scores.shape[1])
+    names = _checked_names(class_names, n_classes)
     shown: dict[str, Shown] = {}
     models: dict[str, Any] = {}
     answers: dict[str, _Answers] = {}
@@ -138,10 +142,23 @@ def gather(
         shown=shown,
         recommendation=recommendation,
         mistakes=tuple(replace(one, row=int(numbers[one.row])) for one in mistakes),
-        n_classes=int(trial.fitted.scores.shape[1]),
+        n_classes=n_classes,
         input=input,
         one_temperature=getattr(models.get("ts"), "temperature_", None),
+        class_names=names,
     )
+
+
+def _checked_names(class_names: Sequence[str] | None, n_classes: int) -> tuple[str, ...]:
+    """What the classes are called; refused before the first fit where there are too few or many."""
+    if class_names is None:
+        return tuple(map(str, range(n_classes)))
+    names = tuple(map(str, class_names))
+    if len(names) != n_classes:
+        raise ValueError(
+            f"class_names must have one name per class, got {len(names)} for {n_classes} classes"
+        )
+    return names
 
 
 def with_before(methods: Methods | None) -> Methods:

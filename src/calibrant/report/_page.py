@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
@@ -16,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import calibrant
+from calibrant._errors import printable
 from calibrant._extras import need
-from calibrant.comparison import Comparison, MethodResult
+from calibrant.comparison import Comparison, MethodResult, notes_by_methods
 from calibrant.diagrams import ClassGaps, Reliability, Temperatures
 from calibrant.metrics import METRICS as RECORDS
 from calibrant.metrics._tables import interval_cell, p_text
@@ -42,18 +44,26 @@ class Provenance:
         The names of the files that it read, and their SHA-256.
     created : datetime, optional
         When; now by default.
+    demonstration : str, optional
+        The embedded data set that it describes in place of a model of the reader's; the page says
+        so above everything else.
     """
 
     command: str = ""
     files: tuple[tuple[str, str], ...] = ()
     created: datetime | None = None
+    demonstration: str = ""
 
 
-def page(contents: Contents, title: str, names: Sequence[str], provenance: Provenance) -> str:
+def page(contents: Contents, title: str, provenance: Provenance) -> str:
     """The whole page."""
     jinja2, plotly = need_extra()
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: _visible(value) if type(value) is str else value,
     )
     chosen = contents.recommendation
     when = provenance.created or datetime.now(UTC)
@@ -71,8 +81,8 @@ def page(contents: Contents, title: str, names: Sequence[str], provenance: Prove
         n_classes=contents.n_classes,
         n_shown=min(contents.n_classes, _MOST_CLASSES),
         mistakes=contents.mistakes,
-        names=names,
-        notes=[(r.method, note) for r in contents.comparison for note in r.notes],
+        names=contents.class_names,
+        notes=notes_by_methods(contents.comparison),
         level=contents.comparison.level,
         created=f"{when:%Y-%m-%d %H:%M} UTC",
         provenance=provenance,
@@ -81,7 +91,7 @@ def page(contents: Contents, title: str, names: Sequence[str], provenance: Prove
         style=_part("page.css"),
         script=_part("page.js"),
         plotly=plotly.get_plotlyjs(),
-        data=as_json(_data(contents, names)),
+        data=as_json(_data(contents)),
     )
     return text
 
@@ -104,10 +114,26 @@ def as_json(document: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
+def _visible(text: str) -> str:
+    """Text of others for the page: control characters and marks of direction as escapes."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def plotly_text(text: str) -> str:
+    """Text for Plotly, which reads some HTML, and %{..} in the texts that it shows on hovering.
+
+    >>> plotly_text("<b>cat</b> & %{x}")
+    '&lt;b&gt;cat&lt;/b&gt; &amp; &#37;{x}'
+    """
+    return escape(_visible(text), quote=False).replace("%", "&#37;")
+
+
 def _plain(value: Any) -> Any:
     """Lists, numbers of a few digits, and null for what is no number."""
+    if isinstance(value, str):
+        return _visible(value)
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {_visible(str(key)): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     if isinstance(value, np.ndarray):
@@ -207,7 +233,7 @@ def _number(value: float | None, form: Any) -> Cell:
 # --- the data of the pictures -----------------------------------------------------------------
 
 
-def _data(contents: Contents, names: Sequence[str]) -> dict[str, Any]:
+def _data(contents: Contents) -> dict[str, Any]:
     before = contents.shown[BEFORE]
     kept, judged = _telling_classes(before.gaps), before.reliability["equal-width"]
     return {
@@ -216,7 +242,8 @@ def _data(contents: Contents, names: Sequence[str]) -> dict[str, Any]:
         "level": contents.comparison.level,
         "score_label": judged.score_label,
         "share_label": judged.share_label,
-        "classes": [names[index] for index in kept],
+        "classes": [plotly_text(contents.class_names[index]) for index in kept],
+        "labels": {name: plotly_text(name) for name in contents.shown},
         "temperature_of_ts": contents.one_temperature,
         "methods": {name: _shown(one, kept) for name, one in contents.shown.items()},
     }

@@ -20,7 +20,7 @@ from calibrant.metrics._intervals import (
 )
 from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS
-from calibrant.report._contents import Contents, gather
+from calibrant.report._contents import gather
 from calibrant.report._page import Provenance as Provenance
 from calibrant.report._page import need_extra as need_extra
 from calibrant.report._page import page
@@ -175,6 +175,7 @@ def make_report(
             input=input,
             weights=(val_weight, test_weight),
             ignore_index=ignore_index,
+            class_names=class_names,
             n_bins=n_bins,
             level=level,
             n_resamples=n_resamples,
@@ -182,23 +183,10 @@ def make_report(
             notion=notion,
             report=tell,
         )
-    names = _checked_names(class_names, contents)
     return Report(
         title=title,
         summary=tuple(summary(contents)),
         recommended=contents.recommendation.method,
         comparison=contents.comparison,
-        html=page(contents, title, names, provenance or Provenance()),
+        html=page(contents, title, provenance or Provenance()),
     )
-
-
-def _checked_names(class_names: Sequence[str] | None, contents: Contents) -> list[str]:
-    if class_names is None:
-        return [str(index) for index in range(contents.n_classes)]
-    names = [str(name) for name in class_names]
-    if len(names) != contents.n_classes:
-        raise ValueError(
-            f"class_names must have one name per class, got {len(names)} for "
-            f"{contents.n_classes} classes"
-        )
-    return names

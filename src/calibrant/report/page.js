@@ -2,6 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const names = Object.keys(data.methods);
+  const label = (name) => data.labels[name];  // for Plotly, which would take markup in a name for its own
   // After Okabe and Ito, whom colour-blind readers can follow; dashes and symbols do the same in print.
   const colours = {
     light: ["#d55e00", "#009e73", "#cc79a7", "#b07800", "#2a8fd0", "#8c6d31", "#6a51a3", "#111111"],
@@ -67,7 +68,7 @@
     const rows = diagram.edges ? "rows" : "rows near it";
     return at.map((i) => {
       const range = diagram.edges ? `bin (${diagram.edges[i].toFixed(3)}, ${diagram.edges[i + 1].toFixed(3)}]<br>` : "";
-      return `<b>${name}</b><br>${range}${rows} ${Number(diagram.weight[i].toPrecision(6)).toLocaleString("en")}` +
+      return `<b>${label(name)}</b><br>${range}${rows} ${Number(diagram.weight[i].toPrecision(6)).toLocaleString("en")}` +
         `<br>${data.score_label} ${percent(diagram.confidence[i])}<br>${data.share_label} ${percent(diagram.accuracy[i])}` +
         `<br>interval ${percent(diagram.low[i])} to ${percent(diagram.high[i])}` +
         `<br>if calibrated ${percent(diagram.band_low[i])} to ${percent(diagram.band_high[i])}`;
@@ -78,7 +79,7 @@
     const diagram = data.methods[name].reliability[kind], at = known(diagram), { colour, dash, symbol } = look(name);
     const x = times100(at.map((i) => diagram.confidence[i])), y = times100(at.map((i) => diagram.accuracy[i]));
     const curve = {
-      x, y, name, mode: diagram.edges ? "lines+markers" : "lines", text: hoverText(diagram, at, name), hoverinfo: "text",
+      x, y, name: label(name), mode: diagram.edges ? "lines+markers" : "lines", text: hoverText(diagram, at, name), hoverinfo: "text",
       line: { color: colour, width: 2, dash: main ? "solid" : "dash", shape: "linear" },
       marker: { color: colour, size: 8, symbol },
     };
@@ -102,10 +103,10 @@
     const { edges, weight } = data.methods[name].reliability[kind].histogram, total = weight.reduce((a, b) => a + b, 0);
     const { colour } = look(name);
     return {
-      type: "bar", name, showlegend: false, yaxis: "y2", marker: { color: colour, opacity: 0.6 },
+      type: "bar", name: label(name), showlegend: false, yaxis: "y2", marker: { color: colour, opacity: 0.6 },
       x: weight.map((_, i) => 50 * (edges[i] + edges[i + 1])), width: weight.map((_, i) => 100 * (edges[i + 1] - edges[i])),
       y: weight.map((one) => 100 * one / total), hoverinfo: "text",
-      text: weight.map((one, i) => `<b>${name}</b><br>(${edges[i].toFixed(3)}, ${edges[i + 1].toFixed(3)}]<br>rows ${Number(one.toPrecision(6)).toLocaleString("en")}`),
+      text: weight.map((one, i) => `<b>${label(name)}</b><br>(${edges[i].toFixed(3)}, ${edges[i + 1].toFixed(3)}]<br>rows ${Number(one.toPrecision(6)).toLocaleString("en")}`),
       textposition: "none",
     };
   }
@@ -172,7 +173,7 @@
     const stacked = narrow();
     const traces = [
       { type: "bar", x: cloud.counts.map((_, i) => (cloud.edges[i] + cloud.edges[i + 1]) / 2), y: cloud.counts.map((n) => 100 * n / total),
-        marker: { color: colour }, showlegend: false, name,
+        marker: { color: colour }, showlegend: false, name: label(name),
         hovertemplate: "temperature %{x:.3f}<br>rows %{y:.2f}%<extra></extra>" },
       { x, y: cloud.temperature, mode: "markers", marker: { color: colour, size: 4, opacity: 0.4 }, xaxis: "x2", yaxis: "y2",
         customdata: cloud.rows, showlegend: false, hovertemplate: `row %{customdata}<br>${against} %{x:.2f}<br>temperature %{y:.3f}<extra></extra>` },
@@ -197,8 +198,8 @@
     const traces = names.map((name) => {
       const { coverage, risk, confidence } = data.methods[name].risk, { colour, dash } = look(name);
       return {
-        x: times100(coverage), y: times100(risk), name, mode: "lines", line: { color: colour, dash, width: 2 }, customdata: times100(confidence),
-        hovertemplate: `<b>${name}</b><br>coverage %{x:.1f}%<br>error rate %{y:.2f}%<br>confidence from %{customdata:.1f}%<extra></extra>`,
+        x: times100(coverage), y: times100(risk), name: label(name), mode: "lines", line: { color: colour, dash, width: 2 }, customdata: times100(confidence),
+        hovertemplate: `<b>${label(name)}</b><br>coverage %{x:.1f}%<br>error rate %{y:.2f}%<br>confidence from %{customdata:.1f}%<extra></extra>`,
       };
     });
     draw("risk-plot", traces, {
@@ -223,11 +224,11 @@
   function drawBins() {
     const traces = names.map((name) => {
       const { n_bins, ece } = data.methods[name].bins, { colour, dash, symbol } = look(name);
-      return { x: n_bins, y: times100(ece), name, mode: "lines+markers", line: { color: colour, dash, width: 2 }, marker: { color: colour, symbol, size: 7 },
-        hovertemplate: `<b>${name}</b><br>%{x} bins<br>ECE %{y:.2f}%<extra></extra>` };
+      return { x: n_bins, y: times100(ece), name: label(name), mode: "lines+markers", line: { color: colour, dash, width: 2 }, marker: { color: colour, symbol, size: 7 },
+        hovertemplate: `<b>${label(name)}</b><br>%{x} bins<br>ECE %{y:.2f}%<extra></extra>` };
     });
     const { n_bins, null: chance } = data.methods[data.recommended].bins, { ink } = theme();
-    traces.push({ x: n_bins, y: times100(chance), name: `${data.recommended}, if calibrated`, mode: "lines", line: { color: ink, dash: "dot", width: 1.5 },
+    traces.push({ x: n_bins, y: times100(chance), name: `${label(data.recommended)}, if calibrated`, mode: "lines", line: { color: ink, dash: "dot", width: 1.5 },
       hovertemplate: "if calibrated<br>%{x} bins<br>ECE %{y:.2f}%<extra></extra>" });
     draw("bins-plot", traces, { xaxis: { title: { text: "bins" } }, yaxis: { title: { text: "ECE (%)" }, rangemode: "tozero" } });
   }

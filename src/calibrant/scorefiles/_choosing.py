@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from calibrant._errors import FileError
+from calibrant._errors import FileError, did_you_mean
 from calibrant._types import InputKind
 from calibrant.scorefiles._contents import NAMELESS, Source
 
@@ -55,7 +55,10 @@ def choose_scores(source: Source, key: str | None, kind: InputKind | None) -> st
         candidates = list(dict.fromkeys(name for name in present if name in SCORE_NAMES))
         if len(candidates) > 1:
             candidates = [one for one in candidates if SCORE_NAMES[one] == kind] or candidates
-        name = _only(source, candidates, "scores (logits, probs)", "scores_key")
+        remedy = "say which with scores_key"
+        if source.is_table and not source.flat:
+            remedy += ", or name the columns logits_0, logits_1, .., one for each class"
+        name = _only(source, candidates, "scores (logits, probs)", "scores_key", remedy)
     if name in source.names and name in source.flat:
         raise FileError(f"{source.path} has a column {name} and columns {name}_0, ..: drop one")
     return name
@@ -66,7 +69,8 @@ def choose_labels(source: Source, key: str | None, needed: bool) -> str | None:
     if source.nameless:
         if needed or key is not None:
             raise FileError(
-                f"{source.path} is one array, of scores: say where its labels are with labels_path"
+                f"{source.path} is one array, which is read as scores: give its labels in a file "
+                "of their own with labels_path"
             )
         return None
     if key is not None:
@@ -74,7 +78,8 @@ def choose_labels(source: Source, key: str | None, needed: bool) -> str | None:
     candidates = [name for name in source.names if name in LABEL_NAMES]
     if len(candidates) != 1 and not needed:
         return None
-    return _only(source, candidates, "labels (label, labels)", "labels_key")
+    remedy = "say which with labels_key, or give a file of labels with labels_path"
+    return _only(source, candidates, "labels (label, labels)", "labels_key", remedy)
 
 
 def choose_column(source: Source, key: str | None) -> str | None:
@@ -89,17 +94,16 @@ def refuse_key(source: Source, key: str | None) -> None:
         raise FileError(f"{source.path} is one array without a name: leave out the key {key!r}")
 
 
-def _only(source: Source, candidates: list[str], what: str, argument: str) -> str:
+def _only(source: Source, candidates: list[str], what: str, argument: str, remedy: str) -> str:
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
         raise FileError(f"{source.path} has {' and '.join(candidates)}: say which with {argument}")
-    raise FileError(
-        f"{source.path} has no {what}; it has {source.listing()}: say which with {argument}"
-    )
+    raise FileError(f"{source.path} has no {what}; it has {source.listing()}: {remedy}")
 
 
 def _named(source: Source, key: str, present: Sequence[str]) -> str:
     if key not in present:
-        raise FileError(f"{source.path} has no {key!r}; it has {source.listing()}")
+        hint = did_you_mean(key, present)
+        raise FileError(f"{source.path} has no {key!r}; it has {source.listing()}{hint}")
     return key

@@ -32,4 +32,7 @@ def check_numbers(path: Path, wanted: list[list[str]]) -> None:
         prefix = columns[0].rpartition("_")[0]
         for number, column in enumerate(columns if len(columns) > 1 else []):
             if column != f"{prefix}_{number}":
-                raise FileError(f"{path} has a column {columns[-1]}, but no {prefix}_{number}")
+                raise FileError(
+                    f"{path} has a column {columns[-1]}, but no {prefix}_{number}: the columns of "
+                    "the classes are numbered from 0, without a gap"
+                )

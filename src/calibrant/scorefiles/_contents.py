@@ -23,6 +23,7 @@ class Source:
     names: list[str]
     fetch: Callable[[list[list[str]]], list[NDArray[Any]]]
     flat: dict[str, list[str]] = field(default_factory=dict)  # prefix -> columns, in a table
+    is_table: bool = False  # has columns of numbers, and no arrays of several columns
 
     @property
     def nameless(self) -> bool:

@@ -23,12 +23,29 @@ def open_csv(path: Path, allowed: Expansion) -> Iterator[Source]:
     """The names in the header; the rows are read when columns are fetched."""
     with _text(path) as file:
         header = [name.strip() for name in next(csv.reader(file), [])]
-    if not header:
-        raise FileError(f"{path} must have a header row, its first line is empty")
-    if all(_is_number(name) for name in header):
-        raise FileError(f"{path} must have a header row, its first line is all numbers")
+    _check_header(path, header)
     flat = flat_columns(path, header)
-    yield Source(path, header, lambda wanted: _fetch(path, allowed, header, wanted), flat)
+    yield Source(
+        path, header, lambda wanted: _fetch(path, allowed, header, wanted), flat, is_table=True
+    )
+
+
+_EXAMPLE = "such as logits_0,logits_1,label"
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    """Refuse a first line that names no columns."""
+    if not header:
+        raise FileError(f"{path} must have a header row, {_EXAMPLE}: its first line is empty")
+    if all(_is_number(name) for name in header):
+        raise FileError(f"{path} must have a header row, {_EXAMPLE}: its first line is all numbers")
+    for separator, what in _SEPARATORS.items():
+        if separator in header[0]:
+            raise FileError(
+                f"{path} must have commas between its columns, and points in its numbers: its "
+                f"header has {what}"
+            )
 
 
 def _fetch(
@@ -89,6 +106,7 @@ def _lines(path: Path, file: IO[str], width: int) -> Iterator[str]:
 
 def _tell_bad_cell(path: Path, header: list[str], columns: list[int]) -> None:
     """Raise for the first cell that is no number: a second, slow pass, once it is known bad."""
+    scores = {name for names in flat_columns(path, header).values() for name in names}
     with _text(path) as file:
         reader = csv.reader(file)
         next(reader)
@@ -98,7 +116,21 @@ def _tell_bad_cell(path: Path, header: list[str], columns: list[int]) -> None:
                     raise FileError(
                         f"{path}, line {reader.line_num}, column {header[column]!r}: "
                         f"must be a number, got {cells[column]!r}"
+                        f"{_cell_hint(cells[column], header[column] in scores)}"
                     )
+
+
+def _cell_hint(cell: str, is_score: bool) -> str:
+    """What to do about a cell that is no number."""
+    if not cell.strip():
+        return ". Leave the row out where a value is missing"
+    if cell.strip().endswith("%"):
+        return ". Give fractions of 1 in place of percentages"
+    if "," in cell:
+        return ". Numbers have a decimal point"
+    if is_score:
+        return ""
+    return ". Number the classes 0, 1, .. in the order of the columns of the scores"
 
 
 def _is_number(text: str) -> bool:

@@ -25,7 +25,9 @@ def open_parquet(path: Path, allowed: Expansion) -> Iterator[Source]:
     with parquet.ParquetFile(path) as file:
         names = file.schema_arrow.names
         flat = flat_columns(path, names)
-        yield Source(path, names, lambda wanted: _fetch(path, allowed, file, wanted), flat)
+        yield Source(
+            path, names, lambda wanted: _fetch(path, allowed, file, wanted), flat, is_table=True
+        )
 
 
 def pyarrow_parquet() -> Any:

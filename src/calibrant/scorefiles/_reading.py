@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calibrant._errors import FileError
 from calibrant._files import FilePath
-from calibrant._foreign_files import Expansion, parsing
+from calibrant._foreign_files import Expansion, parsing, similar_file
 from calibrant._types import InputKind
 from calibrant.scorefiles._choosing import (
     choose_column,
@@ -181,11 +181,13 @@ def check_readable(path: Path) -> None:
     try:
         mode = path.stat().st_mode  # a loop of links ends here, in the system's own words
     except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
+        raise FileNotFoundError(f"{path} does not exist{similar_file(path)}") from None
     if not stat.S_ISREG(mode):
         state = "is a folder" if stat.S_ISDIR(mode) else "is a device or a pipe"
         raise FileNotFoundError(f"{path} {state}, not a file")
     path.open("rb").close()  # so that a refusal of the system reads as one
+    if path.stat().st_size == 0:
+        raise FileError(f"{path} is empty")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._arrays import to_numpy
+from calibrant._container import KEY
 from calibrant._errors import FileError
 from calibrant._extras import need
 from calibrant._foreign_files import Expansion
@@ -32,6 +33,8 @@ def open_safetensors(path: Path, allowed: Expansion) -> Iterator[Source]:
     from safetensors import safe_open
 
     with safe_open(os.fspath(path), framework="numpy") as file:
+        if KEY in (file.metadata() or {}):
+            raise FileError(f"{path} is no file of scores: calibrant wrote it for a calibrator")
 
         def fetch(wanted: list[list[str]]) -> list[NDArray[Any]]:
             allowed.check(sum(_tensor_size(file, name) for (name,) in wanted))
