@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from calibrant.cli._inputs import note_unlabelled
 from calibrant.cli._options import (
     IgnoreIndex,
     Input,
@@ -44,8 +45,8 @@ def monitor(
 ) -> None:
     """Watch calibration over rows in their order: a line of JSON for every window.
 
-    Rows at the end that fill no window are a window of their own. The exit code is 0, alarms or
-    not.
+    Rows at the end that fill no window are a window of their own; rows without a label are left
+    out. The exit code is 0, alarms or not.
     """
     from calibrant._memory import parse_size
     from calibrant.monitoring import CalibrationMonitor
@@ -63,10 +64,14 @@ def monitor(
         raise ValueError("a monitor reads logits or probs, got confidences alone")
     settings = given(expected_run=expected_run, min_error=min_error, n_bins=n_bins)
     watch = CalibrationMonitor(window, input=stream.input, on_window=_print_window, **settings)
+    unlabelled = 0
     for batch in stream:
+        rows, without = batch.labelled()
+        unlabelled += without
         with batch.blamed():
-            watch.update(batch.scores, batch.labels, ignore_index=ignore_index)
+            watch.update(rows.scores, rows.labels, ignore_index=ignore_index)
     watch.close()
+    note_unlabelled(unlabelled)
 
 
 def _print_window(window: WindowReport) -> None:

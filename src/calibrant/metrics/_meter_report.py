@@ -53,7 +53,11 @@ class MeterReport(MetricReport):
         was told not to keep them.
     bins : BinStats
         The equal-width bins of the top label.
+    n_unlabelled : int, default 0
+        The rows of a stream that were left out because they have no label.
     """
+
+    n_unlabelled: int = 0
 
     def __getattr__(self, name: str) -> float:
         metrics: dict[str, Estimate] = self.__dict__.get("metrics", {})
