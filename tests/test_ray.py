@@ -66,8 +66,9 @@ def test_files_are_judged_alike(cluster: Any, folder: Path, ts: calibrant.TS) ->
     judge = Judge("logits", ts, also_scores=True)
     here, there = judge.measured(stream), _measured(stream, judge)
     for name in ("scores", "calibrated"):
-        np.testing.assert_array_equal(here[name].counts, there[name].counts)
-        np.testing.assert_allclose(here[name].sums, there[name].sums, rtol=1e-9, atol=1e-9)
+        one, other = here.meters[name], there.meters[name]
+        np.testing.assert_array_equal(one.counts, other.counts)
+        np.testing.assert_allclose(one.sums, other.sums, rtol=1e-9, atol=1e-9)
 
 
 def test_files_are_calibrated_to_the_same_bytes(
@@ -135,6 +136,19 @@ def test_errors_are_those_of_one_machine(cluster: Any, tmp_path: Path, ts: calib
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(FileError, match=r"part-1\.parquet cannot be read as a parquet table"):
         cluster.evaluate_stream(stream)
+
+
+def test_rows_without_labels_are_counted_and_columns_copied(
+    cluster: Any, folder: Path, tmp_path: Path, ts: calibrant.TS
+) -> None:
+    labels = np.where(np.arange(600) < 250, np.nan, LABELS)  # all of part-0 and some of part-1
+    stream = open_stream(write_folder(tmp_path / "nan", LOGITS, labels))
+    assert cluster.evaluate_stream(stream, ts).n_unlabelled == 250
+    sample = cluster.fit_stream(stream, "ts").fit_info_.details["sample"]
+    assert (sample["rows"], sample["unlabelled"]) == (350, 250)
+    done = cluster.apply_stream(ts, stream, tmp_path / "out")
+    assert done.columns == ["probs", "prediction", "confidence", "label"]
+    assert streams.evaluate_stream(open_stream(tmp_path / "out")).n_unlabelled == 250
 
 
 # --- data sets --------------------------------------------------------------------------------

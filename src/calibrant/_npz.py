@@ -51,6 +51,15 @@ class Archive:
         allowed.check(sum(self._size(name) for name in names))
         return [self._array(name) for name in names]
 
+    def head(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        """The shape and type of an array; None where it is not a plain array."""
+        try:
+            with self._zip.open(self._members[name]) as member:
+                shape, dtype = _header(member)
+        except ValueError:
+            return None
+        return None if dtype.hasobject else (shape, dtype)
+
     def _size(self, name: str) -> int:
         """The bytes of an array, as its header claims; the directory of the archive must agree."""
         info = self._members[name]
@@ -97,13 +106,18 @@ def map_array(path: Path) -> NDArray[Any]:
 
 def claimed_size(file: IO[bytes]) -> int:
     """The bytes of data that the header of an array claims; the file then stands behind it."""
+    shape, dtype = _header(file)
+    if dtype.hasobject:
+        raise PickledError
+    return math.prod(shape) * int(dtype.itemsize)
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     version = npy.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"version {version} of NumPy's format is not for plain arrays")
     shape, _, dtype = _HEADERS[version](file)
-    if dtype.hasobject:
-        raise PickledError
-    return math.prod(shape) * int(dtype.itemsize)
+    return shape, dtype
 
 
 def _lie(header: str, claimed: int, there: int) -> ValueError:

@@ -143,6 +143,7 @@ def test_fit_json(folder: Path) -> None:
         "class": "EnsembleTemperatureScaling",
         "input": "logits",
         "n_rows": 300,
+        "n_unlabelled": 0,
         "n_classes": 4,
         "file": "out.safetensors",
     }
@@ -324,17 +325,75 @@ def test_apply_writes_every_format(folder: Path, suffix: str) -> None:
     expected = calibrant.load("ts.safetensors").predict_proba(np.load("logits.npy"))
     np.testing.assert_array_equal(data.scores, expected)
     if suffix == ".npy":
-        assert text == "wrote probs of 300 rows, 4 classes to out.npy\n"
+        assert text == (
+            "wrote probs of 300 rows, 4 classes to out.npy\n"
+            "note    left out labels: a .npy file holds one array\n"
+        )
     else:
         assert text == f"wrote probs, labels of 300 rows, 4 classes to out{suffix}\n"
         np.testing.assert_array_equal(data.labels, np.load("labels.npy"))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet", ".safetensors", ".pt"])
+def test_apply_copies_the_other_columns(folder: Path, suffix: str) -> None:
+    logits, ids = np.load("logits.npy"), np.arange(300)[::-1].copy()
+    labels = np.where(np.arange(300) < 3, np.nan, np.load("labels.npy"))
+    taken = {"probs_0": ids, "temperature": ids, "classes": np.arange(4)}
+    np.savez("x.npz", logits=logits, label=labels, id=ids, **taken)
+    out = f"out{suffix}"
+    text = succeed("apply", "ts.safetensors", "x.npz", "-o", out, "--temperature")
+    assert text == (
+        f"wrote probs, temperature, labels, id of 300 rows, 4 classes to {out}\n"
+        "note    left out classes: it does not have one value, or one list of values, per row\n"
+        "note    left out probs_0: it holds other scores\n"
+        "note    left out temperature: an output has its name\n"
+    )
+    data = read_scores(out)
+    np.testing.assert_array_equal(data.labels, labels)
+    np.testing.assert_array_equal(read_scores(out, labels_key="id").labels, ids)
+    assert as_json("evaluate", out)["n_unlabelled"] == 3
+
+
+def test_apply_needs_no_labels_it_can_read(folder: Path) -> None:
+    names = np.array(["ant", "bee", "cat", "dog"])[np.load("labels.npy")]
+    np.savez("x.npz", logits=np.load("logits.npy"), label=names)
+    succeed("apply", "ts.safetensors", "x.npz", "-o", "out.npz")
+    np.testing.assert_array_equal(whole_archive("out.npz")["labels"], names)
+    one_hot = np.eye(4)[np.load("labels.npy")]
+    np.savez("x.npz", logits=np.load("logits.npy"), label=one_hot)
+    succeed("apply", "ts.safetensors", "x.npz", "-o", "out.csv")
+    np.testing.assert_array_equal(read_scores("out.csv").labels, np.load("labels.npy"))
+
+
+def test_rows_without_labels_are_left_out_and_told(folder: Path) -> None:
+    logits, labels = np.load("logits.npy"), np.load("labels.npy")
+    missing = np.where(np.arange(300) < 30, np.nan, labels)
+    np.savez("x.npz", logits=logits, labels=missing)
+    np.savez("known.npz", logits=logits[30:], labels=labels[30:])
+    text = succeed("fit", "x.npz", "-o", "x.safetensors", "--method", "ts")
+    assert "data    270 rows, 4 classes, logits\n        30 rows without a label were left" in text
+    succeed("fit", "known.npz", "-o", "known.safetensors", "--method", "ts")
+    found, expected = (calibrant.load(f"{name}.safetensors") for name in ("x", "known"))
+    assert found.temperature_ == expected.temperature_
+    assert as_json("fit", "x.npz", "-o", "x.safetensors", "--method", "ts")["n_unlabelled"] == 30
+    assert "30 rows without a label were left out\n" in succeed("evaluate", "x.npz")
+    answer, known = as_json("evaluate", "x.npz"), as_json("evaluate", "known.npz")
+    assert (answer["n_rows"], answer["n_unlabelled"], known["n_unlabelled"]) == (270, 30, 0)
+    assert answer["scores"] == known["scores"]
+    result = run("compare", "x.npz", "known.npz", "--methods", "ts", "--json")
+    assert result.stderr == "note: x.npz: 30 rows without a label were left out\n"
+    assert json.loads(result.stdout)["n_val"] == 270
+    np.savez("none.npz", logits=logits, labels=np.full(300, np.nan))
+    for command in (("fit", "none.npz", "-o", "x.safetensors"), ("evaluate", "none.npz")):
+        assert "none.npz: none of the 300 rows has a label" in refuse(*command)
 
 
 def test_apply_temperature(folder: Path) -> None:
     options = ["-o", "out.npz", "--temperature"]
     answer = as_json("apply", "ts.safetensors", "logits.npy", *options)
     names = ["probs", "temperature"]
-    assert answer == {"n_rows": 300, "n_classes": 4, "arrays": names, "file": "out.npz"}
+    sizes = {"n_rows": 300, "n_classes": 4}
+    assert answer == {**sizes, "arrays": names, "left_out": {}, "file": "out.npz"}
     temperature = calibrant.load("ts.safetensors").temperature_
     written = read_scores("out.npz", scores_key="temperature", input="logits", need_labels=False)
     np.testing.assert_allclose(written.scores, np.full(300, temperature))

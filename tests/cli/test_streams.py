@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import calibrant
 from calibrant.streams import evaluate_stream, open_stream
-from cli_support import as_json, refuse, succeed
+from cli_support import as_json, refuse, run, succeed
 from stream_support import rows, write_folder
 
 LOGITS, LABELS = rows()
@@ -52,7 +54,7 @@ def test_a_sample_is_told(folder: Path) -> None:
     text = succeed("fit", "in", *options, "--stratify")
     assert "drawn by their content, the same number of every class" in text
     sample = as_json("fit", "in", *options)["fit_info"]["details"]["sample"]
-    assert sample == {"rows": 600, "kept": 100, "stratified": False}
+    assert sample == {"rows": 600, "kept": 100, "stratified": False, "unlabelled": 0}
 
 
 def test_confidences_alone(folder: Path) -> None:
@@ -88,6 +90,47 @@ def test_what_does_not_go_with_streams_or_with_files(folder: Path) -> None:
     assert "another folder than the input" in refuse(*apply, "in", "-o", "in/")
     assert "there is no folder no to make out in" in refuse(*apply, "in", "-o", "no/out")
     assert "no file matches in/*.csv" in refuse("evaluate", "in/*.csv")
+
+
+def test_other_columns_do_not_mix(folder: Path) -> None:
+    for number, index in enumerate(np.array_split(np.arange(600), 4)):
+        heads = {"a_logits": LOGITS[index].tolist(), "b_logits": (-LOGITS[index]).tolist()}
+        pq.write_table(pa.table(heads), folder / "in" / f"part-{number}.parquet")
+    command = ("apply", "ts.safetensors", "in", "-o", "out", "--scores-key")
+    succeed(*command, "a_logits")
+    for number in (2, 3):
+        (folder / "out" / f"part-{number}.parquet").unlink()
+    line = refuse(*command, "b_logits")
+    assert "the scores were read from a_logits, now b_logits" in line
+    assert as_json(*command, "a_logits")["skipped"] == 2
+
+
+def test_rows_without_labels_are_told(folder: Path) -> None:
+    pq.write_table(pa.table({"logits": LOGITS[:10].tolist()}), folder / "in" / "part-9.parquet")
+    text = succeed("fit", "in", "-o", "m.safetensors", "--method", "ts")
+    assert "data    600 rows, 5 classes, logits\n        10 rows without a label were left" in text
+    assert as_json("fit", "in", "-o", "m.safetensors", "--method", "ts")["n_unlabelled"] == 10
+    succeed("apply", "m.safetensors", "in", "-o", "out")
+    for place in ("in", "out"):
+        assert "10 rows without a label were left out\n" in succeed("evaluate", place)
+        answer = as_json("evaluate", place)
+        assert (answer["n_rows"], answer["n_unlabelled"]) == (600, 10)
+    result = run("monitor", "in", "--window", "300")
+    assert result.stderr == "note: 10 rows without a label were left out\n"
+    assert len(result.stdout.splitlines()) == 2
+
+
+def test_swapped_arguments_are_told(folder: Path) -> None:
+    np.savez("one.npz", logits=LOGITS, labels=LABELS)
+    for scores, out in (("one.npz", "out.npz"), ("in", "out"), ("in/part-0.parquet", "out")):
+        line = refuse("apply", scores, "ts.safetensors", "-o", out)
+        assert line == (
+            "error: the calibrator comes first, then the scores: ts.safetensors is a calibrator, "
+            f"and {scores} is not. Say calibrant apply ts.safetensors {scores}\n"
+        )
+    assert "one.npz is not a whole safetensors file" in refuse(
+        "apply", "one.npz", "one.npz", "-o", "out.npz"
+    )
 
 
 def test_a_corrupt_file_among_many_is_one_line(folder: Path) -> None:

@@ -421,7 +421,10 @@ def test_bad_tables_of_text(tmp_path: Path, lines: list[str], message: str) -> N
         ({"logits": [[1.0, 2.0], [1.0]], "label": [0, 1]}, "row 0 has 2 values and row 1 has 1"),
         ({"logits": [[1.0, 2.0], None], "label": [0, 1]}, "column 'logits': row 1 is null"),
         ({"logits": [[1.0, None]], "label": [0]}, "column 'logits': a list holds a null"),
-        ({"logits": [[1.0, 2.0]], "label": [None]}, "column 'label': row 0 is null"),
+        (
+            {"logits": [[1.0, 2.0]], "label": ["cat"]},
+            "column 'label': must hold numbers, got string",
+        ),
         ({"logits_0": [1.0], "logits_3": [2.0], "label": [0]}, "but no logits_1"),
     ],
 )
@@ -474,11 +477,11 @@ def test_a_failed_write_leaves_the_old_file(
     path = tmp_path / "out.npz"
     path.write_bytes(b"old")
 
-    def fail(file: Any, **arrays: Any) -> None:
+    def fail(file: Any, *args: Any, **options: Any) -> None:
         file.write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", fail)
+    monkeypatch.setattr(np.lib.format, "write_array", fail)
     with pytest.raises(OSError, match="No space left"):
         write_probs(path, probabilities())
     assert path.read_bytes() == b"old"
@@ -500,3 +503,139 @@ def test_a_torch_that_a_file_can_subvert_is_refused(
     message = re.escape('.pt files need torch 2.10 or later, not 2.9.1+cpu: pip install "calib')
     with pytest.raises(ImportError, match=message):
         read_scores(path)
+
+
+# --- missing labels and other columns ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".pt", ".safetensors"])
+def test_missing_labels_are_nan(tmp_path: Path, suffix: str) -> None:
+    labels = np.array([0.0, np.nan, 2.0, 2.0])
+    data = read_scores(make(tmp_path / f"x{suffix}", {"logits": LOGITS, "label": labels}))
+    np.testing.assert_array_equal(data.labels, labels)
+    rows, unlabelled = data.labelled()
+    assert unlabelled == 1
+    np.testing.assert_array_equal(rows.labels, [0, 2, 2])
+    np.testing.assert_array_equal(rows.scores, LOGITS[[0, 2, 3]])
+
+
+def test_null_labels_of_a_table(tmp_path: Path) -> None:
+    columns = {"logits": LOGITS.tolist(), "label": [0, None, 2, 2], "w": [1.0, 2.0, 3.0, 4.0]}
+    data = read_scores(write_parquet(tmp_path / "x.parquet", columns), weights_key="w")
+    rows, unlabelled = data.labelled()
+    assert unlabelled == 1
+    np.testing.assert_array_equal(rows.weights, [1, 3, 4])
+    columns["label"] = [None] * 4
+    data = read_scores(write_parquet(tmp_path / "x.parquet", columns))
+    with pytest.raises(ValueError, match="none of the 4 rows has a label"):
+        data.labelled()
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "nan", "NaN", " null ", "None", "n/a"])
+def test_missing_labels_of_a_text_table(tmp_path: Path, cell: str) -> None:
+    lines = ["logits_0,logits_1,label", "1,2,0", f"1,2,{cell}", "1,2,1"]
+    data = read_scores(write_text(tmp_path / "x.csv", *lines))
+    np.testing.assert_array_equal(data.labels, [0, np.nan, 1])
+    scores = ["logits_0,logits_1,label", "1,2,0", f"1,{cell or '?'},1"]
+    if cell not in ("nan", "NaN"):  # a score is never missing
+        refuse(
+            write_text(tmp_path / "x.csv", *scores), "line 3, column 'logits_1': must be a number"
+        )
+    refuse(
+        write_text(tmp_path / "x.csv", "logits_0,logits_1,label", "1,2,", "1,2,1_0"),
+        "line 3, column 'label': must be a number, got '1_0'",
+    )
+
+
+def test_one_hot_rows_may_be_missing(tmp_path: Path) -> None:
+    labels = np.eye(3)[LABELS]
+    labels[1] = np.nan
+    np.savez(tmp_path / "x.npz", logits=LOGITS, labels=labels)
+    rows, unlabelled = read_scores(tmp_path / "x.npz").labelled()
+    assert unlabelled == 1
+    np.testing.assert_array_equal(rows.labels, np.eye(3)[[0, 2, 2]])
+
+
+def test_text_tables_tell_numbers_from_texts(tmp_path: Path) -> None:
+    lines = [
+        "logits_0,logits_1,id,zip,n,x,gap,word,long",
+        '1,2,7,007,3,0.5,,"a, b",12345678901234567890',
+        "3,4,8,010,-4,1e-3,2,NA,1",
+    ]
+    data = read_scores(write_text(tmp_path / "x.csv", *lines), need_labels=False, all_columns=True)
+    kinds = {name: column.dtype.kind for name, column in data.others.items()}
+    assert "".join(kinds.values()) == "iOiffOO"
+    assert data.others["zip"].tolist() == ["007", "010"]
+    write_probs(tmp_path / "y.csv", [[0.25, 0.75], [0.5, 0.5]], others=data.others)
+    assert (tmp_path / "y.csv").read_text().splitlines() == [
+        "probs_0,probs_1,id,zip,n,x,gap,word,long",
+        '0.25,0.75,7,007,3,0.5,,"a, b",12345678901234567890',
+        "0.5,0.5,8,010,-4,0.001,2,NA,1",
+    ]
+
+
+def test_a_text_may_have_several_lines(tmp_path: Path) -> None:
+    others = {"text": np.array(['two\nlines, and a "quote"', "one"], dtype=object)}
+    path = tmp_path / "x.csv"
+    write_probs(path, [[0.25, 0.75], [0.5, 0.5]], [1, 0], others=others)
+    data = read_scores(path, all_columns=True)
+    assert data.others["text"].tolist() == others["text"].tolist()
+    np.testing.assert_array_equal(read_scores(path).labels, [1, 0])
+    path.write_text(path.read_text().replace('"",one', '",one').replace(",one", ',"one'))
+    refuse(path, "a quote is not closed")
+
+
+def test_only_rows_are_copied(tmp_path: Path) -> None:
+    """An array of pickled objects, a table of class names and images have no place in a row."""
+    names = np.array(["a", "b", "c"], dtype=object)
+    arrays = {"id": np.arange(4), "classes": np.arange(3), "images": np.zeros((4, 2, 2))}
+    np.savez(tmp_path / "x.npz", logits=LOGITS, names=names, **arrays)
+    data = read_scores(tmp_path / "x.npz", need_labels=False, all_columns=True)
+    assert [*data.others] == ["id"]
+    assert [*data.left_out] == ["names", "classes", "images"]
+
+
+def test_a_column_may_be_called_file(tmp_path: Path) -> None:
+    write_probs(tmp_path / "y.npz", probabilities(), others={"file": np.arange(40)})
+    np.testing.assert_array_equal(
+        read_scores(tmp_path / "y.npz", labels_key="file").labels, np.arange(40)
+    )
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("target", SUFFIXES)
+def test_columns_pass_between_all_formats(tmp_path: Path, suffix: str, target: str) -> None:
+    ids, place = np.array([3, 1, 2, 9]), np.array([0.5, 0.25, np.nan, 1e-9])
+    arrays = {"logits": LOGITS, "label": LABELS, "id": ids, "place": place}
+    path = make(tmp_path / f"x{suffix}", arrays)
+    data = read_scores(path, all_columns=True)
+    others = {name: data.others[name] for name in ("id", "place")}
+    out = tmp_path / f"y{target}"
+    assert write_probs(out, probabilities()[:4], others=others) == {}
+    for name, column in (("id", ids), ("place", place)):
+        np.testing.assert_array_equal(read_scores(out, labels_key=name).labels, column)
+
+
+def test_what_a_format_cannot_hold_is_left_out(tmp_path: Path) -> None:
+    others = {"id": np.array(["a", "b"]), "time": np.array(["2024-01-01", "NaT"], "M8[D]")}
+    probs = [[0.25, 0.75], [0.5, 0.5]]
+    left = {
+        suffix: [*write_probs(tmp_path / f"x{suffix}", probs, others=others)]
+        for suffix in [*SUFFIXES, ".npy"]
+    }
+    assert left == {
+        ".npz": [],
+        ".csv": [],
+        ".parquet": [],
+        ".pt": ["time"],
+        ".pth": ["time"],
+        ".safetensors": ["id", "time"],
+        ".npy": ["id", "time"],
+    }
+    others = {"text": np.array(["a", "b" * 2 * 10**8], dtype=object)}
+    (why,) = write_probs(tmp_path / "x.npz", probs, others=others).values()
+    assert "as long as the longest one" in why
+    assert "0.5,0.5,b,\n" in (tmp_path / "x.csv").read_text()
+    data = read_scores(tmp_path / "x.pt", need_labels=False, all_columns=True)
+    assert data.others["id"].tolist() == ["a", "b"]
+    refuse(tmp_path / "x.pt", "'id' must hold numbers, got a list of texts", labels_key="id")

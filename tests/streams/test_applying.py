@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset
 
 import calibrant
 from calibrant import FileError
 from calibrant.streams import _applying, apply_stream, evaluate_stream, open_stream
+from calibrant.streams._manifest import digest_of_file
 from cli_support import SOURCE
-from stream_support import contents, rows, write_folder, write_table
+from stream_support import contents, lists, rows, write_folder, write_table
 
 LOGITS, LABELS = rows()
 SHARDS = [f"part-{number}.parquet" for number in range(3)]
@@ -128,7 +132,7 @@ def test_finished_shards_stay(folder: Path, tmp_path: Path, ts: calibrant.TS) ->
 def test_an_unfinished_folder_is_not_judged(folder: Path, tmp_path: Path, ts: calibrant.TS) -> None:
     apply_stream(ts, open_stream(folder), tmp_path / "out")
     (tmp_path / "out" / "part-1.parquet").unlink()
-    with pytest.raises(FileError, match=r"not finished: 1 of 3 files are missing \(part-1"):
+    with pytest.raises(FileError, match=r"not finished: 1 of 3 shards are missing \(part-1\)"):
         open_stream(tmp_path / "out")
 
 
@@ -139,12 +143,18 @@ def test_other_work_does_not_go_on_in_a_folder(
     apply_stream(ts, open_stream(folder), out)
     before = contents(out)
     other = calibrant.TS().fit(LOGITS[:100], LABELS[:100])
-    with pytest.raises(FileError, match="outputs of other calibrators"):
+    with pytest.raises(FileError, match="out holds outputs of other work: the calibrator is ano"):
         apply_stream(other, open_stream(folder), out)
-    with pytest.raises(FileError, match="outputs of other options"):
+    with pytest.raises(FileError, match="other work: only was None, now it is 'confidence'"):
         apply_stream(ts, open_stream(folder), out, only="confidence")
+    with pytest.raises(FileError, match="other work: format was 'parquet', now it is 'npy'"):
+        apply_stream(ts, open_stream(folder), out, format="npy")
+    with pytest.raises(
+        FileError, match=r"made of 3 shards \(part-1\), now it would be of 1 shards"
+    ):
+        apply_stream(ts, open_stream(folder / "part-0.parquet"), out)
     os.utime(folder / "part-0.parquet", ns=(1, 1))
-    with pytest.raises(FileError, match="of other inputs, or of ones that have changed since"):
+    with pytest.raises(FileError, match=r"of part-0, .*part-0\.parquet has been modified since"):
         apply_stream(ts, open_stream(folder), out)
     assert contents(out) == before
     with pytest.raises(FileError, match="holds files that no earlier run wrote"):
@@ -156,10 +166,148 @@ def test_the_manifest_of_somebody_else_is_refused(
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    for text in ("{", "[]", '{"format": "x"}', '{"format": "calibrant-outputs-1", "a": 1}'):
+    for text in ("{", "[]", '{"format": "x"}', '{"format": "calibrant-outputs-2", "a": 1}'):
         (out / "_calibrant.json").write_text(text)
         with pytest.raises(FileError, match=r"_calibrant\.json cannot be read as what apply wrote"):
             apply_stream(ts, open_stream(folder), out)
+
+
+def test_outputs_of_the_old_layout_are_refused(
+    folder: Path, tmp_path: Path, ts: calibrant.TS
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    old = {"format": "calibrant-outputs-1", "calibrator": "", "options": {}, "inputs": []}
+    (out / "_calibrant.json").write_text(json.dumps({**old, "shards": []}))
+    for use in (lambda: apply_stream(ts, open_stream(folder), out), lambda: open_stream(out)):
+        with pytest.raises(
+            FileError, match=r"written by an older version.*write to another folder"
+        ):
+            use()
+
+
+# --- the same work ----------------------------------------------------------------------------
+
+
+def two_heads(folder: Path) -> Path:
+    """Four files with the scores of two heads, beside the ids of the rows."""
+    folder.mkdir()
+    for number, index in enumerate(np.array_split(np.arange(600), 4)):
+        heads = {"a_logits": lists(LOGITS[index]), "b_logits": lists(-LOGITS[index])}
+        pq.write_table(pa.table({**heads, "id": index}), folder / f"part-{number}.parquet")
+    return folder
+
+
+def interrupted(out: Path) -> dict[str, bytes]:
+    """Remove two of the shards, as if the run had been killed; what is there then."""
+    for name in ("part-2", "part-3"):
+        (out / f"{name}.parquet").unlink()
+        (out / f"_{name}.shard.json").unlink()
+    return contents(out)
+
+
+def test_other_columns_are_other_work(tmp_path: Path, ts: calibrant.TS) -> None:
+    folder, out = two_heads(tmp_path / "in"), tmp_path / "out"
+    head_a = open_stream(folder, scores_key="a_logits", need_labels=False)
+    apply_stream(ts, head_a, out)
+    before = interrupted(out)
+    message = (
+        "of part-0, the scores were read from a_logits, now b_logits. To proceed, write to "
+        "another folder, or delete this one"
+    )
+    with pytest.raises(FileError, match=message):
+        apply_stream(ts, open_stream(folder, scores_key="b_logits", need_labels=False), out)
+    with pytest.raises(FileError, match="of part-0, the labels were read from no column, now id"):
+        apply_stream(ts, open_stream(folder, scores_key="a_logits", labels_key="id"), out)
+    assert contents(out) == before
+    assert apply_stream(ts, head_a, out).skipped == 2
+
+
+def test_another_kind_of_scores_is_other_work(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    write_table(path, np.full((6, 5), 0.2), LABELS[:6], name="scores")
+    logits = calibrant.TS().fit(LOGITS, LABELS)
+    probs = calibrant.TS(input="probs").fit(np.full((6, 5), 0.2), LABELS[:6])
+    with pytest.warns(calibrant.CalibrationWarning, match="looks like probabilities"):
+        apply_stream(
+            logits, open_stream(path, scores_key="scores", input="logits"), tmp_path / "out"
+        )
+    with pytest.raises(FileError, match="of a, the scores were logits, now probs"):
+        apply_stream(probs, open_stream(path, scores_key="scores", input="probs"), tmp_path / "out")
+
+
+def test_another_folder_and_other_content_are_other_work(tmp_path: Path, ts: calibrant.TS) -> None:
+    """Even where names, sizes and times are equal."""
+    folder, out = write_folder(tmp_path / "in", LOGITS, LABELS, parts=4), tmp_path / "out"
+    apply_stream(ts, open_stream(folder), out)
+    before = interrupted(out)
+    shutil.copytree(folder, tmp_path / "twin", copy_function=shutil.copy2)
+    with pytest.raises(
+        FileError, match=r"of part-0, the input was .*/in/part-0\.parquet, now it is"
+    ):
+        apply_stream(ts, open_stream(tmp_path / "twin"), out)
+    path = folder / "part-0.parquet"
+    known, content = path.stat(), bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(known.st_atime_ns, known.st_mtime_ns))
+    with pytest.raises(FileError, match=r"content of .*/in/part-0\.parquet has changed since"):
+        apply_stream(ts, open_stream(folder), out)
+    assert contents(out) == before
+
+
+def test_a_digest_reads_little_of_a_large_file(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    with path.open("wb") as file:
+        file.truncate(2**40)  # a terabyte of nothing: to read it whole would take hours
+    empty = digest_of_file(path)
+    for place in (0, 2**40 - 1):
+        with path.open("r+b") as file:
+            file.seek(place)
+            file.write(b"x")
+        assert digest_of_file(path) != empty
+        empty = digest_of_file(path)
+
+
+def test_a_shard_without_its_record_or_of_another_size_is_done_again(
+    folder: Path, tmp_path: Path, ts: calibrant.TS
+) -> None:
+    out = tmp_path / "out"
+    apply_stream(ts, open_stream(folder), out)
+    whole = contents(out)
+    (out / "_part-0.shard.json").unlink()
+    (out / "part-1.parquet").write_bytes(b"short")
+    assert apply_stream(ts, open_stream(folder), out).skipped == 1
+    assert contents(out) == whole
+
+
+def test_records_of_shards_are_read_with_care(
+    folder: Path, tmp_path: Path, ts: calibrant.TS
+) -> None:
+    out = tmp_path / "out"
+    apply_stream(ts, open_stream(folder), out)
+    path = out / "_part-0.shard.json"
+    record = json.loads(path.read_text())
+    for change, message in (
+        ({"files": {"../x": 1}}, "files must be names of files in the folder, got '../x'"),
+        ({"inputs": [3]}, "inputs must be objects, got 3"),
+        ({"n_rows": "3"}, "n_rows must be a whole number, got '3'"),
+        ({"format": "x"}, "its format is not known"),
+    ):
+        path.write_text(json.dumps({**record, **change}))
+        with pytest.raises(FileError, match=re.escape(message)):
+            open_stream(out)
+
+
+def test_outputs_are_a_data_set(folder: Path, tmp_path: Path, ts: calibrant.TS) -> None:
+    apply_stream(ts, open_stream(folder), tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir() if path.name[0] != "_"} == {*SHARDS}
+    table = dataset.dataset(tmp_path / "out").to_table()
+    np.testing.assert_array_equal(table["label"], LABELS)
+    hidden = tmp_path / "_hidden.parquet"
+    write_table(hidden, LOGITS, LABELS)
+    apply_stream(ts, open_stream(hidden), tmp_path / "shown")
+    assert dataset.dataset(tmp_path / "shown").count_rows() == 600
 
 
 @pytest.mark.parametrize(
@@ -167,7 +315,7 @@ def test_the_manifest_of_somebody_else_is_refused(
     [
         ({"calibrator": 3}, "calibrator must be text, got 3"),
         ({"options": []}, "options must be an object, got []"),
-        ({"inputs": None}, "inputs must be a list, got None"),
+        ({"columns": None}, "columns must be an object, got None"),
         ({"shards": "part-0.parquet"}, "shards must be a list, got 'part-0.parquet'"),
         *(
             ({"shards": [name]}, f"shards must be names of files in the folder, got {name!r}")
@@ -199,7 +347,8 @@ def test_a_corrupt_file_leaves_nothing_half_written(tmp_path: Path, ts: calibran
     (folder / "part-1.parquet").write_bytes(bad)
     with pytest.raises(FileError, match=r"part-1\.parquet cannot be read"):
         apply_stream(ts, open_stream(folder), out)
-    assert sorted(path.name for path in out.iterdir()) == ["_calibrant.json", "part-0.parquet"]
+    names = ["_calibrant.json", "_part-0.shard.json", "part-0.parquet"]
+    assert sorted(path.name for path in out.iterdir()) == names
 
 
 def test_bad_rows_name_their_file_and_leave_nothing(tmp_path: Path, ts: calibrant.TS) -> None:

@@ -10,7 +10,7 @@ import pytest
 import calibrant
 from calibrant.metrics import CalibrationMeter, ConfidenceMeter
 from calibrant.streams import _evaluating, apply_stream, evaluate_stream, open_stream
-from calibrant.streams._evaluating import Judge, judged, merged
+from calibrant.streams._evaluating import Judge, Measured, judged
 from stream_support import rows, write_folder, write_table
 
 LOGITS, LABELS = rows()
@@ -65,13 +65,14 @@ def test_parts_merge(folder: Path, ts: calibrant.TS) -> None:
     stream = open_stream(folder)
     judge = Judge("logits", ts, also_scores=True)
     parts = [judge.measured(stream.read(piece)) for piece in stream.pieces()]
-    total = merged({}, parts[0])
-    for part in parts[1:]:
-        total = merged(total, part)
+    total = Measured({})
+    for part in parts:
+        total = total.merge(part)
     whole = judge.measured(stream)
     for name in ("scores", "calibrated"):
-        np.testing.assert_array_equal(total[name].counts, whole[name].counts)
-        np.testing.assert_allclose(total[name].sums, whole[name].sums, rtol=1e-9, atol=1e-9)
+        one, other = total.meters[name], whole.meters[name]
+        np.testing.assert_array_equal(one.counts, other.counts)
+        np.testing.assert_allclose(one.sums, other.sums, rtol=1e-9, atol=1e-9)
 
 
 def test_weights_and_ignored_rows(tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_very_many_classes_keep_no_bins_of_each(
 
 def test_what_cannot_be_judged(folder: Path, tmp_path: Path, ts: calibrant.TS) -> None:
     np.save(tmp_path / "a.logits.npy", LOGITS)
-    with pytest.raises(ValueError, match="metrics need labels, and there are none"):
+    with pytest.raises(ValueError, match="none of the 600 rows has a label"):
         evaluate_stream(open_stream(tmp_path / "a.logits.npy", need_labels=False))
     apply_stream(ts, open_stream(folder), tmp_path / "few", only="confidence")
     with pytest.raises(ValueError, match="a calibrator reads logits or probs, got confidences"):

@@ -34,7 +34,12 @@ def test_where_all_rows_fit_the_fit_is_that_in_memory(tmp_path: Path, method: st
     whole = model.fit(logits[order], labels[order]).predict_proba(logits)
     fitted = fit_stream(open_stream(tmp_path / "in", batch_rows=50), method)
     np.testing.assert_allclose(fitted.predict_proba(logits), whole, atol=2e-4)
-    assert fitted.fit_info_.details["sample"] == {"rows": 600, "kept": 600, "stratified": False}
+    assert fitted.fit_info_.details["sample"] == {
+        "rows": 600,
+        "kept": 600,
+        "stratified": False,
+        "unlabelled": 0,
+    }
 
 
 @pytest.mark.parametrize("method", ["ts", "pts", "vector", "irova"])
@@ -78,7 +83,8 @@ def test_copies_of_rows_are_rows(tmp_path: Path) -> None:
     twice = np.arange(600).repeat(2)
     write_folder(tmp_path / "in", LOGITS[twice], LABELS[twice])
     some = fit_stream(open_stream(tmp_path / "in"), "ts", max_rows=700)
-    assert some.fit_info_.details["sample"] == {"rows": 1200, "kept": 700, "stratified": False}
+    sample = {"rows": 1200, "kept": 700, "stratified": False, "unlabelled": 0}
+    assert some.fit_info_.details["sample"] == sample
     fitted = fit_stream(open_stream(tmp_path / "in"), "ts", max_rows=1200)
     expected = calibrant.TS().fit(LOGITS[twice], LABELS[twice])
     np.testing.assert_allclose(

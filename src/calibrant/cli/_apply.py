@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -31,6 +32,10 @@ from calibrant.cli._streaming import (
     workers,
 )
 
+if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
+    from calibrant.scorefiles import ScoreFile
+
 
 def apply(
     calibrator: CalibratorFile,
@@ -55,13 +60,12 @@ def apply(
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write calibrated probabilities to a file, beside the labels where the scores have them.
+    """Write calibrated probabilities, beside all other columns that the scores have.
 
     Of a folder, a pattern or many files they go to a folder, shard by shard: where that is
-    interrupted, the same command goes on with what is missing.
+    interrupted, the same command goes on with what is missing. Labels are not needed.
     """
     from calibrant._memory import parse_size
-    from calibrant.io import load_calibrator
 
     reading: dict[str, Any] = {
         "input": kind,
@@ -77,7 +81,7 @@ def apply(
     if temperature:
         raise ValueError("--temperature goes with one file of scores, and a file to write")
     _check_folder(output, *scores)
-    method = load_calibrator(calibrator)
+    method = _loaded(calibrator, scores)
     stream, clock, who = open_for(method, scores, **reading), Clock(), workers(engine, address)
     with row_bar("calibrating") as progress:
         done = who.apply_stream(
@@ -85,13 +89,47 @@ def apply(
         )
     if as_json:
         document = {"n_rows": done.n_rows, "shards": done.n_shards, "skipped": done.skipped}
-        print_json({**document, "columns": done.columns, "folder": str(done.folder)})
+        names = {"columns": done.columns, "left_out": done.left_out}
+        print_json({**document, **names, "folder": str(done.folder)})
         return
     before = f", {done.skipped} of them before" if done.skipped else ""
     say(
         f"wrote {', '.join(done.columns)} of {done.n_rows} rows to {done.folder} "
         f"({done.n_shards} shards{before}; {clock.rate(done.n_rows)})"
     )
+    _note_left_out(done.left_out)
+
+
+def _loaded(calibrator: Path, scores: list[Path]) -> Calibrator:
+    """The calibrator; whoever gave the files in the other order is told so."""
+    from calibrant.io import load_calibrator
+
+    try:
+        return load_calibrator(calibrator)
+    except (ValueError, OSError):
+        if not (calibrator.exists() and _is_calibrator(scores[0])):
+            raise
+    raise ValueError(
+        f"the calibrator comes first, then the scores: {scores[0]} is a calibrator, and "
+        f"{calibrator} is not. Say calibrant apply {scores[0]} {calibrator}"
+    )
+
+
+def _is_calibrator(path: Path) -> bool:
+    from calibrant.io import load_calibrator
+
+    try:
+        load_calibrator(path)
+    except (ValueError, TypeError, OSError):
+        return False
+    return True
+
+
+def _note_left_out(left_out: Mapping[str, str]) -> None:
+    """Tell which columns were not copied, and why."""
+    for why in dict.fromkeys(left_out.values()):
+        names = ", ".join(name for name, reason in left_out.items() if reason == why)
+        say(f"note    left out {names}: {why}")
 
 
 def _check_folder(folder: Path, *inputs: Path) -> None:
@@ -115,24 +153,40 @@ def _apply_file(
 ) -> None:
     """One file, in memory."""
     from calibrant import scorefiles
-    from calibrant.io import load_calibrator
     from calibrant.scorefiles._formats import SUFFIXES
 
     check_output(output, SUFFIXES, calibrator, scores)
-    method = load_calibrator(calibrator)
+    method = _loaded(calibrator, [scores])
     if temperature and not hasattr(method, "temperature"):
         raise ValueError(f"--temperature: {type(method).__name__} has none for each row")
-    data = read_for(method, scores, **reading)
+    data = read_for(method, scores, all_columns=True, **reading)
     with about(scores), working("calibrating"):
         probs = method.predict_proba(data.scores)
-        extra = {
-            "labels": None if output.suffix.lower() == ".npy" else data.labels,
-            "temperature": method.temperature(data.scores) if temperature else None,
-        }
-        scorefiles.write_probs(output, probs, **extra)
-    names = ["probs", *(name for name, array in extra.items() if array is not None)]
+        per_row = method.temperature(data.scores) if temperature else None
+        outputs = ["probs", *(["temperature"] if temperature else [])]
+        others, left_out = _copies(data, probs.shape[1], outputs)
+        unstored = scorefiles.write_probs(output, probs, temperature=per_row, others=others)
+    left_out |= unstored
+    names = [*outputs, *(name for name in others if name not in unstored)]
     rows, classes = probs.shape
     if as_json:
-        print_json({"n_rows": rows, "n_classes": classes, "arrays": names, "file": str(output)})
+        document = {"n_rows": rows, "n_classes": classes, "arrays": names, "left_out": left_out}
+        print_json({**document, "file": str(output)})
     else:
         say(f"wrote {', '.join(names)} of {rows} rows, {classes} classes to {output}")
+        _note_left_out(left_out)
+
+
+def _copies(
+    data: ScoreFile, n_classes: int, outputs: list[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The other columns of a file by the names that they get, labels first; and those left out."""
+    from calibrant.scorefiles._passing import class_labels, passing_columns
+
+    passing = passing_columns(data.others, (), data.labels_name, "labels", outputs)
+    copies = {new: data.others[name] for name, new in passing.renamed.items()}
+    if data.labels_name in data.others:
+        copies = {"labels": class_labels(copies["labels"], n_classes)} | {
+            name: column for name, column in copies.items() if name != "labels"
+        }
+    return copies, {**data.left_out, **passing.left_out}

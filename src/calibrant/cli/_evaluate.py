@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calibrant.cli._echo import say
-from calibrant.cli._inputs import about, read_for
+from calibrant.cli._inputs import about, left_out_rows, read_for
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
@@ -43,6 +43,7 @@ from calibrant.cli._tables import metric_table, show
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.evaluation import Evaluation
+    from calibrant.metrics import MeterReport
     from calibrant.metrics._report import MetricReport
     from calibrant.scorefiles import ScoreFile
 
@@ -115,13 +116,15 @@ def evaluate(
         _print_reports(len(stream.sources), reports, metrics is None, names, as_json)
         return
     data = read_for(method, scores[0], **reading)
+    with about(scores[0]):
+        data, unlabelled = data.labelled()
     rows = {"sample_weight": data.weights, "ignore_index": ignore_index, **bins}
     draws = given(
         n_resamples=n_resamples, level=level, random_state=random_state, metrics=listed(metrics)
     )
     with about(scores[0]), working("evaluating"):
         evaluations = _evaluate(data, method, names, rows, draws)
-    _print_evaluations(scores[0], data.input, evaluations, names, as_json)
+    _print_evaluations(scores[0], data.input, unlabelled, evaluations, names, as_json)
 
 
 def _names(metrics: str | None, *, weighted: bool, in_parts: bool) -> list[str]:
@@ -160,7 +163,12 @@ def _evaluate(
 
 
 def _print_evaluations(
-    file: Path, kind: str, evaluations: Mapping[str, Evaluation], names: list[str], as_json: bool
+    file: Path,
+    kind: str,
+    unlabelled: int,
+    evaluations: Mapping[str, Evaluation],
+    names: list[str],
+    as_json: bool,
 ) -> None:
     """A table of the scores and the calibrated probabilities, then the last of them in full."""
     from calibrant._tables import counted
@@ -169,7 +177,8 @@ def _print_evaluations(
     judged, (subject, full) = _values(evaluations, names), list(evaluations.items())[-1]
     n_bins = len(full.bins.weight)
     if as_json:
-        document = {"n_rows": full.n_rows, "input": kind, "n_bins": n_bins, **judged}
+        sizes = {"n_rows": full.n_rows, "n_unlabelled": unlabelled}
+        document = {**sizes, "input": kind, "n_bins": n_bins, **judged}
         print_json({**document, "evaluation": full.to_dict()})
         return
     if len(evaluations) > 1:
@@ -177,6 +186,8 @@ def _print_evaluations(
         show(metric_table(title, judged), file.name)
         say("")
     show(full, file.name if subject == "scores" else subject)
+    if unlabelled:
+        say(left_out_rows(unlabelled))
 
 
 # --- many files -------------------------------------------------------------------------------
@@ -184,7 +195,7 @@ def _print_evaluations(
 
 def _print_reports(
     n_files: int,
-    reports: Mapping[str, MetricReport],
+    reports: Mapping[str, MeterReport],
     by_default: bool,
     names: list[str],
     as_json: bool,
@@ -204,11 +215,14 @@ def _print_reports(
     judged, scores = _values(reports, names), reports["scores"]
     n_bins = len(scores.bins.weight)
     if as_json:
-        print_json({"n_rows": scores.n_rows, "files": n_files, "n_bins": n_bins, **judged})
+        sizes = {"n_rows": scores.n_rows, "n_unlabelled": scores.n_unlabelled, "files": n_files}
+        print_json({**sizes, "n_bins": n_bins, **judged})
     else:
         size = f"{counted(scores.n_rows, 'row')}, {counted(n_bins, 'bin')}"
         size += of_class_1(scores.notion)
         show(metric_table(size, judged), counted(n_files, "file"))
+        if scores.n_unlabelled:
+            say(left_out_rows(scores.n_unlabelled))
 
 
 def _values(reports: Mapping[str, MetricReport], names: list[str]) -> dict[str, dict[str, float]]:

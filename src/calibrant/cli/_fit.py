@@ -10,7 +10,7 @@ import typer
 
 from calibrant.cli._echo import say
 from calibrant.cli._errors import in_flags
-from calibrant.cli._inputs import about, check_output
+from calibrant.cli._inputs import about, check_output, left_out_rows
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
@@ -92,12 +92,13 @@ def fit(
         with row_bar("reading") as progress:
             calibrator.set_params(input=stream.input)
             who.fit_stream(stream, calibrator, stratify=stratify, progress=progress, **sampling)
-        n_rows = calibrator.fit_info_.details["sample"]["rows"]
+        sample = calibrator.fit_info_.details["sample"]
+        sizes = {"n_rows": sample["rows"], "n_unlabelled": sample["unlabelled"]}
     else:
         refuse_stream_options(max_rows=max_rows, stratify=stratify, engine=engine, address=address)
-        n_rows = _fit_file(calibrator, val[0], ignore_index, reading)
+        sizes = _fit_file(calibrator, val[0], ignore_index, reading)
     save(calibrator, output)
-    summary = _summary(method.lower(), calibrator, n_rows, output)
+    summary = _summary(method.lower(), calibrator, sizes, output)
     if as_json:
         print_json(summary)
     else:
@@ -106,18 +107,20 @@ def fit(
 
 def _fit_file(
     calibrator: Calibrator, val: Path, ignore_index: int | None, reading: dict[str, Any]
-) -> int:
-    """Fit on all rows of one file; gives their number."""
+) -> dict[str, int]:
+    """Fit on all labelled rows of one file; gives the numbers of rows with and without a label."""
     from calibrant import scorefiles
     from calibrant.metrics._labelled import accepted
 
     with working(f"reading {val.name}"):
         data = scorefiles.read_scores(val, **reading)
     with about(val), fitting(calibrator):
+        data, unlabelled = data.labelled()
         rows = accepted(data.scores, data.labels, data.weights, data.input, ignore_index)
         calibrator.set_params(input=data.input).fit(*rows)
-        _warn_if_one_class(rows[1])
-    return len(rows[0])
+        if calibrator._will_keep_arg_max():  # the others warn of it themselves
+            _warn_if_one_class(rows[1])
+    return {"n_rows": len(rows[0]), "n_unlabelled": unlabelled}
 
 
 def _warn_if_one_class(labels: Any) -> None:
@@ -134,12 +137,14 @@ def _warn_if_one_class(labels: Any) -> None:
         )
 
 
-def _summary(method: str, calibrator: Calibrator, rows: int, output: Path) -> dict[str, Any]:
+def _summary(
+    method: str, calibrator: Calibrator, sizes: dict[str, int], output: Path
+) -> dict[str, Any]:
     return {
         "method": method,
         "class": type(calibrator).__name__,
         "input": calibrator.input,
-        "n_rows": rows,
+        **sizes,
         "n_classes": calibrator.n_classes_,
         "seconds": calibrator.fit_info_.seconds,
         "file": str(output),
@@ -155,6 +160,8 @@ def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typ
     if isinstance(calibrator, AutoCalibrator):
         _print_choice(calibrator)
     say(f"data    {summary['n_rows']} rows, {summary['n_classes']} classes, {summary['input']}")
+    if summary["n_unlabelled"]:
+        say(f"        {left_out_rows(summary['n_unlabelled'])}")
     _print_sample(info.details.get("sample"))
     if info.before is not None and info.after is not None:
         name = f"{info.loss} " if info.loss else ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import _files
 from calibrant._errors import noted
+from calibrant.cli._echo import say
 from calibrant.cli._progress import working
 
 if TYPE_CHECKING:
@@ -60,10 +61,26 @@ def _read_checked(
     from calibrant.scorefiles import read_scores
 
     with working(f"reading {file.name}"), about(file):
-        data = read_scores(file, labels_path=labels_path, **reading)
+        data, unlabelled = read_scores(file, labels_path=labels_path, **reading).labelled()
         with noted():  # whoever works on the rows will warn of them
             labelled(data.scores, data.labels, data.weights, "strict", data.input, ignore_index)
+    note_unlabelled(unlabelled, file)
     return data
+
+
+def note_unlabelled(unlabelled: int, file: Path | None = None) -> None:
+    """Tell on standard error that rows have no label, of a file or of all of them."""
+    if unlabelled:
+        where = f"{file}: " if file else ""
+        say(f"note: {where}{left_out_rows(unlabelled)}", err=True)
+
+
+def left_out_rows(unlabelled: int) -> str:
+    """How many rows have no label, in words."""
+    from calibrant._tables import counted
+
+    verb = "was" if unlabelled == 1 else "were"
+    return f"{counted(unlabelled, 'row')} without a label {verb} left out"
 
 
 @contextmanager

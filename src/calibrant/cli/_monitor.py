@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from calibrant.cli._inputs import note_unlabelled
 from calibrant.cli._options import (
     IgnoreIndex,
     Input,
@@ -43,8 +44,8 @@ def monitor(
 ) -> None:
     """Watch calibration over rows in their order: a line of JSON for every window.
 
-    Rows at the end that fill no window are a window of their own. The exit code is 0, alarms or
-    not.
+    Rows at the end that fill no window are a window of their own; rows without a label are left
+    out. The exit code is 0, alarms or not.
     """
     from calibrant._memory import parse_size
     from calibrant.monitoring import CalibrationMonitor
@@ -62,11 +63,15 @@ def monitor(
         raise ValueError("a monitor reads logits or probs, got confidences alone")
     settings = given(expected_run=expected_run, min_error=min_error, n_bins=n_bins, notion=notion)
     watch = CalibrationMonitor(window, input=stream.input, **settings)
+    unlabelled = 0
     for batch in stream:
+        rows, without = batch.labelled()
+        unlabelled += without
         with batch.blamed():
-            ended = watch.update(batch.scores, batch.labels, ignore_index=ignore_index)
+            ended = watch.update(rows.scores, rows.labels, ignore_index=ignore_index)
         for one in ended:
             typer.echo(one.to_json())
     last = watch.close()
     if last is not None:
         typer.echo(last.to_json())
+    note_unlabelled(unlabelled)

@@ -11,7 +11,7 @@ import typer
 
 from calibrant._files import replacing
 from calibrant.cli._echo import say
-from calibrant.cli._inputs import about, check_output, read_for
+from calibrant.cli._inputs import about, check_output, note_unlabelled, read_for
 from calibrant.cli._json import print_json
 from calibrant.cli._options import (
     AsJson,
@@ -157,6 +157,10 @@ def _read(
     methods = _loaded(calibrators)
     first = next(iter(methods.values()), None)
     data = read_for(first, file, **reading)
+    if reading["need_labels"]:
+        with about(file):
+            data, unlabelled = data.labelled()
+        note_unlabelled(unlabelled, file)
     for path, method in zip(calibrators or (), methods.values(), strict=True):
         if method.input != data.input:
             raise ValueError(f"{path} takes {method.input}, but {file} has {data.input}")

@@ -55,7 +55,11 @@ class MeterReport(MetricReport):
         The equal-width bins of the judged probability.
     notion : {"class-1", "confidence"}
         Whose calibration the errors are: class 1's of two classes, or the confidence's.
+    n_unlabelled : int, default 0
+        The rows of a stream that were left out because they have no label.
     """
+
+    n_unlabelled: int = 0
 
     def __getattr__(self, name: str) -> float:
         metrics: dict[str, Estimate] = self.__dict__.get("metrics", {})

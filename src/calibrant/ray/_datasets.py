@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -18,12 +18,14 @@ from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.ray._cluster import merged_states, on_workers, ray_data, ray_module, state_table
 from calibrant.scorefiles._columns import check_numbers, flat_columns
 from calibrant.scorefiles._contents import Source
+from calibrant.scorefiles._passing import passing_columns
 from calibrant.streams._applying import Only, outputs_of
 from calibrant.streams._batch import Batch
-from calibrant.streams._evaluating import Judge, merged
+from calibrant.streams._evaluating import Judge, Measured
 from calibrant.streams._fitting import (
     MAX_BYTES,
     MAX_ROWS,
+    Collected,
     Collector,
     check_bounds,
     fitted,
@@ -33,7 +35,6 @@ from calibrant.streams._fitting import (
 )
 from calibrant.streams._names import Names, Wishes, names_in
 from calibrant.streams._parquet_source import table_batch
-from calibrant.streams._reservoir import Reservoir
 from calibrant.streams._stream import BATCH_BYTES, MOST_ROWS
 
 _WHERE = Path("the data set")  # what messages call it
@@ -108,13 +109,13 @@ def fit(
     model = model_for(method, kind)
     plan = plan_for(columns.first, model, kind, max_rows, max_bytes, stratify, random_state)
 
-    def drawn(collector: Collector) -> Reservoir[Any]:
+    def drawn(collector: Collector) -> Collected:
         def states(table: Any) -> Any:
             batch = columns.batch(table)
             part = str(crc32(np.ascontiguousarray(batch.scores).tobytes()))  # a block has no name
             return state_table(collector.collected([batch], part))
 
-        return merged_states(columns.mapped(dataset, states), Reservoir.merge)
+        return merged_states(columns.mapped(dataset, states), Collected.merge)
 
     return fitted(model, plan, ignore_index, dataset.count(), drawn)
 
@@ -182,8 +183,8 @@ def evaluate(
     def states(table: Any) -> Any:
         return state_table(judge.measured([columns.batch(table)]))
 
-    meters = merged_states(columns.mapped(dataset, states), merged)
-    return meters["scores" if calibrator is None else "calibrated"].compute()
+    measured = merged_states(columns.mapped(dataset, states), Measured.merge)
+    return measured.reports()["scores" if calibrator is None else "calibrated"]
 
 
 def apply(
@@ -216,7 +217,9 @@ def apply(
     Returns
     -------
     ray.data.Dataset
-        ``probs``, ``prediction`` and ``confidence`` beside all columns but the scores.
+        ``probs``, ``prediction`` and ``confidence`` beside all columns but the scores, whatever
+        they hold. A column that has the name of an output is replaced; other scores under a usual
+        name (logits, probs) are left out.
 
     Raises
     ------
@@ -233,7 +236,7 @@ def apply(
     """
     check_is_calibrator(calibrator)
     wishes = Wishes(scores_key, input=input, default_input=calibrator.input_, need_labels=False)
-    columns = _Columns.of(dataset, wishes)
+    columns = _Columns.of(dataset, wishes, with_labels=False)
     if columns.names.kind != calibrator.input_:
         raise ValueError(f"the calibrator takes {calibrator.input_}, got {columns.names.kind}")
     gpus = _gpus(calibrator) if num_gpus is None else num_gpus
@@ -269,11 +272,11 @@ class _Calibrated:
 
         batch = self.columns.batch(table)
         outputs = outputs_of(self.calibrator, batch, "cuda" if self.on_gpu else None)
-        rest = table.drop_columns([*self.columns.names.scores])
+        scores = self.columns.names.scores
+        passing = passing_columns(table.column_names, scores, None, "", self.wanted)
+        rest = table.select([*passing.renamed])
         made = as_table({name: outputs(name) for name in self.wanted})
         for name in made.column_names:
-            if name in rest.column_names:
-                rest = rest.drop_columns([name])
             rest = rest.append_column(name, made[name])
         return rest
 
@@ -287,14 +290,16 @@ class _Columns:
     batch_rows: int
 
     @classmethod
-    def of(cls, dataset: Any, wishes: Wishes) -> _Columns:
+    def of(cls, dataset: Any, wishes: Wishes, *, with_labels: bool = True) -> _Columns:
         """Those of a data set, of which a row is looked at."""
         ray_data()
         with on_workers():
             table = dataset.take_batch(1, batch_format="pyarrow")
         present = list(table.column_names)
-        source = Source(_WHERE, present, lambda wanted: [], flat_columns(_WHERE, present))
+        source = Source(_WHERE, present, lambda wanted, labels: [], flat_columns(_WHERE, present))
         names = names_in(source, wishes)
+        if not with_labels:  # they are copied like any other column
+            names = replace(names, labels=None)
         check_numbers(_WHERE, [list(names.scores)])
         first = table_batch(_WHERE, _stored(table, names), names, 0)
         row_bytes = max(1, int(first.scores.nbytes))

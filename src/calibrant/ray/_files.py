@@ -14,16 +14,16 @@ from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.ray._cluster import merged_states, on_workers, ray_data, state_table
 from calibrant.streams._applying import AppliedShards, Only, Shard, prepared
-from calibrant.streams._evaluating import Judge, Meters, merged
+from calibrant.streams._evaluating import Judge, Measured
 from calibrant.streams._fitting import (
     MAX_BYTES,
     MAX_ROWS,
+    Collected,
     Collector,
     fitted,
     planned,
 )
 from calibrant.streams._manifest import sweep
-from calibrant.streams._reservoir import Reservoir
 from calibrant.streams._shard_files import ShardFormat
 from calibrant.streams._stream import Piece, ScoreStream
 
@@ -45,12 +45,12 @@ def fit_stream(
     """``calibrant.streams.fit_stream`` by the workers of a cluster: they draw the same rows."""
     model, plan = planned(stream, method, max_rows, max_bytes, stratify, random_state)
 
-    def drawn(collector: Collector) -> Reservoir[Any]:
-        def collected(piece: Piece) -> Reservoir[Any]:
+    def drawn(collector: Collector) -> Collected:
+        def collected(piece: Piece) -> Collected:
             name = stream.sources[piece.source].path.name
             return collector.collected(stream.read(piece), f"{name}:{piece.start}")
 
-        return merged_states(_states(stream, collected), Reservoir.merge)
+        return merged_states(_states(stream, collected), Collected.merge)
 
     return fitted(model, plan, ignore_index, stream.n_rows, drawn)
 
@@ -67,8 +67,7 @@ def evaluate_stream(
 ) -> MeterReport:
     """``calibrant.streams.evaluate_stream`` by the workers of a cluster."""
     judge = Judge(stream.input, calibrator, n_bins, ignore_index, notion)
-    meters = _measured(stream, judge)
-    return meters["scores" if calibrator is None else "calibrated"].compute()
+    return _measured(stream, judge).reports()["scores" if calibrator is None else "calibrated"]
 
 
 @on_workers()
@@ -83,7 +82,7 @@ def judged(
 ) -> dict[str, MeterReport]:
     """The scores and, where there is a calibrator, its probabilities, in one pass."""
     judge = Judge(stream.input, calibrator, n_bins, ignore_index, notion, also_scores=True)
-    return {name: meter.compute() for name, meter in _measured(stream, judge).items()}
+    return _measured(stream, judge).reports()
 
 
 @on_workers()
@@ -115,8 +114,9 @@ def apply_stream(
     return job.done(done)
 
 
-def _measured(stream: ScoreStream, judge: Judge) -> Meters:
-    return merged_states(_states(stream, lambda piece: judge.measured(stream.read(piece))), merged)
+def _measured(stream: ScoreStream, judge: Judge) -> Measured:
+    states = _states(stream, lambda piece: judge.measured(stream.read(piece)))
+    return merged_states(states, Measured.merge)
 
 
 def _states(stream: ScoreStream, function: Callable[[Piece], Any]) -> Any:

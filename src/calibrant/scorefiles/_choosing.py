@@ -82,6 +82,19 @@ def choose_labels(source: Source, key: str | None, needed: bool) -> str | None:
     return _only(source, candidates, "labels (label, labels)", "labels_key", remedy)
 
 
+def labels_if_any(source: Source, key: str | None, needed: bool) -> str | None:
+    """The name of the labels in one of many files, which may lack them.
+
+    Two names that could be theirs are refused where labels are needed.
+    """
+    if source.nameless:
+        return None
+    candidates = [name for name in source.names if name == key or (not key and name in LABEL_NAMES)]
+    if not candidates or (len(candidates) > 1 and not needed):
+        return None
+    return _only(source, candidates, "labels (label, labels)", "labels_key")
+
+
 def choose_column(source: Source, key: str | None) -> str | None:
     """The name of weights or segments; None without a key: no name is theirs by itself."""
     refuse_key(source, key)

@@ -17,12 +17,18 @@ NAMES_SHOWN = 12
 
 @dataclass(frozen=True)
 class Source:
-    """An open file: the names in it, and a way to fetch an array for each list of columns."""
+    """An open file: the names in it, and ways to read them.
+
+    ``fetch`` gives an array of numbers for each list of columns; its second argument names the
+    column of labels, which may be missing for some rows. ``copied`` gives those of some columns
+    that have as many rows as the scores, as they stand in the file, whatever their type.
+    """
 
     path: Path
     names: list[str]
-    fetch: Callable[[list[list[str]]], list[NDArray[Any]]]
+    fetch: Callable[[list[list[str]], str | None], list[NDArray[Any]]]
     flat: dict[str, list[str]] = field(default_factory=dict)  # prefix -> columns, in a table
+    copied: Callable[[list[str], int], dict[str, Any]] = lambda names, n_rows: {}
     is_table: bool = False  # has columns of numbers, and no arrays of several columns
 
     @property

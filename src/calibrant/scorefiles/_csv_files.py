@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from calibrant._errors import FileError
 from calibrant._foreign_files import Expansion
 from calibrant.scorefiles._columns import check_numbers, flat_columns
 from calibrant.scorefiles._contents import Arrays, Source
+from calibrant.scorefiles._passing import text_array
+from calibrant.scorefiles._unlabelled import is_missing
 
 
 @contextmanager
@@ -26,7 +29,12 @@ def open_csv(path: Path, allowed: Expansion) -> Iterator[Source]:
     _check_header(path, header)
     flat = flat_columns(path, header)
     yield Source(
-        path, header, lambda wanted: _fetch(path, allowed, header, wanted), flat, is_table=True
+        path,
+        header,
+        lambda wanted, labels: _fetch(path, allowed, header, wanted, labels),
+        flat,
+        lambda names, n_rows: _copied(path, allowed, header, names),
+        is_table=True,
     )
 
 
@@ -49,13 +57,14 @@ def _check_header(path: Path, header: list[str]) -> None:
 
 
 def _fetch(
-    path: Path, allowed: Expansion, header: list[str], wanted: list[list[str]]
+    path: Path, allowed: Expansion, header: list[str], wanted: list[list[str]], labels: str | None
 ) -> list[NDArray[Any]]:
     """The wanted columns in one pass over the text."""
     check_numbers(path, wanted)
     allowed.check(8 * sum(map(len, wanted)) * _count_lines(path))
     place = {name: index for index, name in enumerate(header)}
-    values = _parse(path, header, [place[name] for names in wanted for name in names])
+    columns = [place[name] for names in wanted for name in names]
+    values = _parse(path, header, columns, None if labels is None else place[labels])
     result, start = [], 0
     for names in wanted:
         stop = start + len(names)
@@ -64,18 +73,69 @@ def _fetch(
     return result
 
 
-def _parse(path: Path, header: list[str], columns: list[int]) -> NDArray[Any]:
+def _parse(path: Path, header: list[str], columns: list[int], labels: int | None) -> NDArray[Any]:
+    """Numbers; a missing label is NaN."""
     try:
         with _text(path) as file:
             lines = _lines(path, file, len(header))
             return np.loadtxt(
-                lines, delimiter=",", quotechar='"', comments=None, usecols=columns, ndmin=2
+                (line.replace("\n", " ") for line in lines),
+                delimiter=",",
+                quotechar='"',
+                comments=None,
+                usecols=columns,
+                ndmin=2,
+                encoding=None,
+                converters=None if labels is None else {labels: _label},
             )
     except FileError:
         raise
     except ValueError:
-        _tell_bad_cell(path, header, columns)
+        _tell_bad_cell(path, header, columns, labels)
         raise
+
+
+def _label(cell: str) -> float:
+    if is_missing(cell):
+        return np.nan
+    if "_" in cell:
+        raise ValueError(cell)  # 1_000 is a number to Python alone
+    return float(cell)
+
+
+def _copied(
+    path: Path, allowed: Expansion, header: list[str], names: list[str]
+) -> dict[str, NDArray[Any]]:
+    """Columns of numbers or of texts, whichever all cells of a column are."""
+    place = {name: index for index, name in enumerate(header)}
+    allowed.check(path.stat().st_size)
+    with _text(path) as file:
+        rows = [next(csv.reader([line])) for line in _lines(path, file, len(header))]
+    return {name: _typed([cells[place[name]] for cells in rows]) for name in names}
+
+
+_WHOLE = re.compile(r"-?(0|[1-9]\d*)")
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_EXACT = 2**53  # whole numbers up to here are exact as floats
+_MOST_DIGITS = 17  # of a float
+
+
+def _typed(cells: list[str]) -> NDArray[Any]:
+    """Numbers where nothing of the text is lost by that: ``007`` stays a text.
+
+    Missing cells of a column of numbers are NaN.
+    """
+    known = [cell for cell in cells if not is_missing(cell)]
+    missing = len(known) < len(cells)
+    if known and all(map(_WHOLE.fullmatch, known)):
+        largest = max(abs(int(cell)) for cell in known)
+        if not missing and largest < 2**63:
+            return np.array([int(cell) for cell in cells], np.int64)
+        if largest <= _EXACT:
+            return np.array([_label(cell) for cell in cells])
+    elif known and all(_NUMBER.fullmatch(one) and len(one) <= _MOST_DIGITS for one in known):
+        return np.array([_label(cell) for cell in cells])
+    return text_array(cells)
 
 
 def _count_lines(path: Path) -> int:
@@ -88,11 +148,21 @@ def _text(path: Path) -> IO[str]:
 
 
 def _lines(path: Path, file: IO[str], width: int) -> Iterator[str]:
-    """The lines below the header, each of them as wide as that; empty ones are left out."""
+    """The rows below the header, each of them as wide as that; empty lines are left out.
+
+    A text in quotes may have several lines.
+    """
     reader = csv.reader(file)
     next(reader)
     empty = True
-    for number, line in enumerate(file, start=reader.line_num + 1):
+    numbered = enumerate(file, start=reader.line_num + 1)
+    for number, first in numbered:
+        line = first
+        while line.count('"') % 2:
+            try:
+                line += next(numbered)[1]
+            except StopIteration:
+                raise FileError(f"{path}, line {number}: a quote is not closed") from None
         if line.isspace():
             continue
         empty = False
@@ -104,7 +174,7 @@ def _lines(path: Path, file: IO[str], width: int) -> Iterator[str]:
         raise FileError(f"{path} has no rows below its header")
 
 
-def _tell_bad_cell(path: Path, header: list[str], columns: list[int]) -> None:
+def _tell_bad_cell(path: Path, header: list[str], columns: list[int], labels: int | None) -> None:
     """Raise for the first cell that is no number: a second, slow pass, once it is known bad."""
     scores = {name for names in flat_columns(path, header).values() for name in names}
     with _text(path) as file:
@@ -112,7 +182,8 @@ def _tell_bad_cell(path: Path, header: list[str], columns: list[int]) -> None:
         next(reader)
         for cells in reader:
             for column in columns if cells else []:
-                if not _is_number(cells[column]):
+                missing = column == labels and is_missing(cells[column])
+                if not (missing or _is_number(cells[column])):
                     raise FileError(
                         f"{path}, line {reader.line_num}, column {header[column]!r}: "
                         f"must be a number, got {cells[column]!r}"
@@ -138,17 +209,43 @@ def _is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return "_" not in text  # 1_000 is a number to Python alone
+    return "_" not in text  # which Python alone takes as a part of numbers
 
 
 def write_csv(file: IO[bytes], arrays: Arrays) -> None:
-    """A column ``probs_0``, ``probs_1``, .. for each class, and one for each other array."""
-    probs = arrays["probs"]
-    extra = [name for name in arrays if name != "probs"]
-    digits = "%.9g" if probs.dtype.itemsize <= 4 else "%.17g"  # enough to read the same number
-    formats = [digits] * probs.shape[1] + ["%d" if name == "labels" else digits for name in extra]
-    names = [f"probs_{index}" for index in range(probs.shape[1])] + extra
-    file.write((",".join(names) + "\n").encode())
-    for rows in row_tiles(probs):
-        block = np.column_stack([probs[rows], *(arrays[name][rows] for name in extra)])
-        np.savetxt(file, block, fmt=formats, delimiter=",")
+    """A column ``probs_0``, ``probs_1``, .. for each class, and one for each other array.
+
+    A list of numbers per row becomes numbered columns, too.
+    """
+    names = []
+    for name, array in arrays.items():
+        many = array.ndim > 1
+        names += [f"{name}_{index}" for index in range(array.shape[1])] if many else [name]
+    file.write(f"{','.join(map(_quoted, names))}\n".encode())
+    for rows in row_tiles(arrays["probs"]):
+        columns = [_cells(array[rows]) for array in arrays.values()]
+        lines = (",".join(cells) for cells in zip(*columns, strict=True))
+        file.writelines(f"{line}\n".encode() for line in lines)
+
+
+def _cells(array: NDArray[Any]) -> list[str]:
+    """The text of each row: numbers with enough digits to read the same ones again.
+
+    A missing value is an empty cell.
+    """
+    digits = "%.9g" if array.dtype.kind == "f" and array.dtype.itemsize <= 4 else "%r"
+    if array.ndim > 1 and array.dtype.kind in "biuf":  # most of a file: a row at a time is fast
+        row_format = ",".join([digits] * array.shape[1])
+        return [row_format % tuple(row) for row in array.tolist()]
+    if array.ndim > 1:
+        return [",".join(_cells(row)) for row in array]
+    if array.dtype.kind == "f":
+        return ["" if x != x else (digits % x).removesuffix(".0") for x in array.tolist()]
+    if array.dtype.kind in "Mm":
+        return ["" if np.isnat(value) else str(value) for value in array]
+    return [_quoted(str(value)) for value in array.tolist()]
+
+
+def _quoted(text: str) -> str:
+    """A cell: in quotes where a reader would not see its end otherwise."""
+    return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]', text) else text

@@ -24,22 +24,28 @@ from calibrant.scorefiles._tensor_files import (
 
 @dataclass(frozen=True)
 class Format:
-    """A way to read and a way to write a file, and what messages call such a file."""
+    """A way to read and a way to write a file, and what messages call such a file.
+
+    ``kinds`` are NumPy's letters for the types of arrays that it can hold; ``any_type`` says that
+    it can hold whatever Arrow can.
+    """
 
     what: str
     open: Callable[[Path, Expansion], AbstractContextManager[Source]]
     write: Callable[[IO[bytes], Arrays], None]
+    kinds: str = "biufUOSMm"
+    any_type: bool = False
 
 
-_TORCH = Format("a file of torch tensors", open_torch, write_torch)
+_TORCH = Format("a file of torch tensors", open_torch, write_torch, "biufUO")
 _FORMATS = {
     ".npz": Format("a NumPy archive", open_npz, write_npz),
     ".npy": Format("a NumPy array", open_npy, write_npy),
-    ".csv": Format("a table of text", open_csv, write_csv),
-    ".parquet": Format("a parquet table", open_parquet, write_parquet),
+    ".csv": Format("a table of text", open_csv, write_csv, "biufUOMm"),
+    ".parquet": Format("a parquet table", open_parquet, write_parquet, any_type=True),
     ".pt": _TORCH,
     ".pth": _TORCH,
-    ".safetensors": Format("a safetensors file", open_safetensors, write_safetensors),
+    ".safetensors": Format("a safetensors file", open_safetensors, write_safetensors, kinds="biuf"),
 }
 
 

@@ -16,6 +16,7 @@ from calibrant._extras import need
 from calibrant._foreign_files import Expansion
 from calibrant.scorefiles._columns import check_numbers, flat_columns
 from calibrant.scorefiles._contents import Arrays, Source
+from calibrant.scorefiles._passing import as_arrow
 
 
 @contextmanager
@@ -26,7 +27,12 @@ def open_parquet(path: Path, allowed: Expansion) -> Iterator[Source]:
         names = file.schema_arrow.names
         flat = flat_columns(path, names)
         yield Source(
-            path, names, lambda wanted: _fetch(path, allowed, file, wanted), flat, is_table=True
+            path,
+            names,
+            lambda wanted, labels: _fetch(path, allowed, file, wanted, labels),
+            flat,
+            lambda names, n_rows: _copied(path, allowed, names),
+            is_table=True,
         )
 
 
@@ -36,7 +42,7 @@ def pyarrow_parquet() -> Any:
 
 
 def _fetch(
-    path: Path, allowed: Expansion, file: Any, wanted: list[list[str]]
+    path: Path, allowed: Expansion, file: Any, wanted: list[list[str]], labels: str | None
 ) -> list[NDArray[Any]]:
     check_numbers(path, wanted)
     if file.metadata.num_rows == 0:
@@ -47,9 +53,43 @@ def _fetch(
     table = file.read(columns=columns)
     result = []
     for names in wanted:
-        arrays = [column_array(path, name, table.column(name)) for name in names]
+        arrays = [
+            column_array(path, name, table.column(name), may_be_null=name == labels)
+            for name in names
+        ]
         result.append(np.stack(arrays, axis=1) if len(arrays) > 1 else arrays[0])
     return result
+
+
+def _copied(path: Path, allowed: Expansion, names: list[str]) -> dict[str, Any]:
+    """Columns of any type, as Arrow arrays."""
+    with pyarrow_parquet().ParquetFile(path) as file:
+        schema = file.schema_arrow
+        allowed.check(_size(file.metadata, dict.fromkeys(names, 1)))
+    with pyarrow_parquet().ParquetFile(path, read_dictionary=text_columns(schema)) as file:
+        table = file.read(columns=names)
+    return {name: as_stored(table.column(name), schema.field(name).type, allowed) for name in names}
+
+
+def text_columns(schema: Any) -> list[str]:
+    """The columns of texts: read as dictionaries they take no more memory than in the file."""
+    types = import_module("pyarrow.types")
+    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    return [field.name for field in schema if any(of_text(field.type) for of_text in texts)]
+
+
+def as_stored(column: Any, kind: Any, allowed: Expansion) -> Any:
+    """A column of the type in its file; texts, which came as a dictionary, if they may be so large.
+
+    A dictionary of one long word makes any amount of text.
+    """
+    if column.type == kind:
+        return column
+    compute = import_module("pyarrow.compute")
+    for chunk in column.chunks if hasattr(column, "chunks") else [column]:
+        lengths = compute.take(compute.binary_length(chunk.dictionary), chunk.indices)
+        allowed.check_claim(compute.sum(lengths).as_py() or 0)
+    return column.cast(kind)
 
 
 def width_of(path: Path, name: str, kind: Any) -> int:
@@ -81,8 +121,16 @@ def _size(metadata: Any, widths: Mapping[str, int]) -> int:
     return total
 
 
-def column_array(path: Path, name: str, column: Any, first_row: int = 0) -> NDArray[Any]:
-    """A column as an array: (rows,) of numbers, (rows, length) of lists of one length."""
+def column_array(
+    path: Path, name: str, column: Any, first_row: int = 0, *, may_be_null: bool = False
+) -> NDArray[Any]:
+    """A column as an array: (rows,) of numbers, (rows, length) of lists of one length.
+
+    Nulls are refused, or become NaN where ``may_be_null``.
+    """
+    width_of(path, name, column.type)
+    if may_be_null and column.null_count and not hasattr(column.type, "value_type"):
+        return np.asarray(column.cast("float64").to_numpy())
     if column.null_count:
         row = first_row + int(np.flatnonzero(column.is_null().to_numpy())[0])
         raise FileError(f"{path}, column {name!r}: row {row} is null")
@@ -111,10 +159,8 @@ def _list_lengths(chunk: Any) -> NDArray[Any]:
 
 
 def write_parquet(file: IO[bytes], arrays: Arrays) -> None:
-    """The probabilities as lists of one length, every other array as a column of numbers."""
+    """A column for each array: rows of numbers, such as ``probs``, are lists of one length."""
     parquet = pyarrow_parquet()
     arrow = import_module("pyarrow")
-    probs = arrays["probs"]
-    lists = arrow.FixedSizeListArray.from_arrays(arrow.array(probs.ravel()), probs.shape[1])
-    columns = {name: arrow.array(array) for name, array in arrays.items() if name != "probs"}
-    parquet.write_table(arrow.table({"probs": lists, **columns}), file)
+    columns = {name: as_arrow(array) for name, array in arrays.items()}
+    parquet.write_table(arrow.table(columns), file)

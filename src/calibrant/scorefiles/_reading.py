@@ -5,10 +5,11 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._errors import FileError
@@ -24,6 +25,8 @@ from calibrant.scorefiles._choosing import (
 )
 from calibrant.scorefiles._contents import NAMELESS, Source
 from calibrant.scorefiles._formats import Format, format_of
+from calibrant.scorefiles._passing import NOT_ROWS
+from calibrant.scorefiles._unlabelled import has_label, no_labels
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,11 @@ class ScoreFile:
         The name of the labels; None where there are none.
     segments : ndarray or None
         The segment of each row, as it stands in the file; None where no name was given.
+    others : dict of str to array
+        All other columns that have a value for each row, as they stand in the file (those of a
+        Parquet table as Arrow arrays), if they were asked for. The labels are among them.
+    left_out : dict of str to str
+        The other columns that could not be read that way, and why.
     """
 
     scores: NDArray[Any]
@@ -55,6 +63,48 @@ class ScoreFile:
     scores_name: str
     labels_name: str | None
     segments: NDArray[Any] | None = None
+    others: dict[str, Any] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def labelled(self) -> tuple[ScoreFile, int]:
+        """Leave out the rows without a label: NaN in ``labels``, which stands for null.
+
+        Returns
+        -------
+        tuple of ScoreFile and int
+            The rows that have a label, and the number of those that have none.
+
+        Raises
+        ------
+        ValueError
+            Where no row has a label.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> labels = np.array([1.0, np.nan])
+        >>> data = ScoreFile(np.eye(2), labels, None, "probs", "probs", "label")
+        >>> rows, unlabelled = data.labelled()
+        >>> rows.labels, unlabelled
+        (array([1.]), 1)
+        """
+        if self.labels is None or self.labels.ndim == 0 or len(self.labels) != len(self.scores):
+            return self, 0  # refused where labels are checked
+        known = has_label(self.labels)
+        if known.all():
+            return self, 0
+        if not known.any():
+            raise ValueError(no_labels(len(known)))
+        columns = {
+            name: None if column is None else column[known]
+            for name, column in (
+                ("scores", self.scores),
+                ("labels", self.labels),
+                ("weights", self.weights),
+                ("segments", self.segments),
+            )
+        }
+        return replace(self, **columns), int(np.count_nonzero(~known))  # type: ignore[arg-type]
 
 
 def read_scores(
@@ -69,8 +119,11 @@ def read_scores(
     default_input: InputKind | None = None,
     need_labels: bool = True,
     max_size: int | None = None,
+    all_columns: bool = False,
 ) -> ScoreFile:
     """Read scores, their labels and their weights.
+
+    A label that is null, or an empty cell, is read as NaN: see ``ScoreFile.labelled``.
 
     Parameters
     ----------
@@ -98,6 +151,9 @@ def read_scores(
         The most bytes that the arrays of one file may take in memory; by default 1e9, or 20 times
         the size of the file where that is more. A ``.npy`` file, which stays on the disk, may have
         any size.
+    all_columns : bool, default False
+        Read all other columns, too, whatever they hold. Labels are then one of them, and are
+        neither needed nor looked at.
 
     Returns
     -------
@@ -130,19 +186,32 @@ def read_scores(
         found = kind_of(source, scores_name, input, default_input)
         labels_name = None
         if labels_path is None:
-            labels_name = choose_labels(source, labels_key, need_labels)
+            labels_name = choose_labels(source, labels_key, need_labels and not all_columns)
         weights_name = choose_column(source, weights_key)
         segments_name = choose_column(source, segments_key)
-        names = (labels_name, weights_name, segments_name)
+        names = (None if all_columns else labels_name, weights_name, segments_name)
         beside = list(dict.fromkeys(name for name in names if name is not None))
         wanted = [source.columns(scores_name), *([name] for name in beside)]
-        scores, *rest = source.fetch(wanted)
+        scores, *rest = source.fetch(wanted, None if all_columns else labels_name)
+        others: dict[str, Any] = {}
+        rows = [name for name in source.names if name not in wanted[0]] if all_columns else []
+        if rows:
+            others = source.copied(rows, len(scores))
     columns: dict[str | None, NDArray[Any]] = dict(zip(beside, rest, strict=True))
-    labels = columns.get(labels_name)
+    labels = None if all_columns else columns.get(labels_name)
     if labels_path is not None:
         labels, labels_name = _read_labels(labels_path, labels_key, max_size)
-    weights, segments = columns.get(weights_name), columns.get(segments_name)
-    return ScoreFile(scores, labels, weights, found, scores_name, labels_name, segments)
+    return ScoreFile(
+        scores,
+        labels,
+        columns.get(weights_name),
+        found,
+        scores_name,
+        labels_name,
+        columns.get(segments_name),
+        others,
+        {name: NOT_ROWS for name in rows if name not in others},
+    )
 
 
 def kind_of(
@@ -164,7 +233,7 @@ def _read_labels(path: FilePath, key: str | None, max_size: int | None) -> tuple
             refuse_key(source, key)
         else:
             name = choose_labels(source, key, needed=True) or NAMELESS
-        return source.fetch([[name]])[0], name
+        return source.fetch([[name]], name)[0], name
 
 
 def opened(path: FilePath, max_size: int | None) -> AbstractContextManager[Source]:

@@ -22,6 +22,7 @@ from calibrant._errors import FileError
 from calibrant._extras import need
 from calibrant._foreign_files import Expansion
 from calibrant.scorefiles._contents import NAMELESS, Arrays, Source
+from calibrant.scorefiles._passing import is_row_array, text_array
 
 # Before, a file could run code in spite of ``weights_only``: CVE-2025-32434, CVE-2026-24747.
 OLDEST_SAFE_TORCH = (2, 10)
@@ -36,11 +37,20 @@ def open_safetensors(path: Path, allowed: Expansion) -> Iterator[Source]:
         if KEY in (file.metadata() or {}):
             raise FileError(f"{path} is no file of scores: calibrant wrote it for a calibrator")
 
-        def fetch(wanted: list[list[str]]) -> list[NDArray[Any]]:
+        def fetch(wanted: list[list[str]], labels: str | None) -> list[NDArray[Any]]:
             allowed.check(sum(_tensor_size(file, name) for (name,) in wanted))
             return [_tensor(file, path, name) for (name,) in wanted]
 
-        yield Source(path, list(file.keys()), fetch)
+        def copied(names: list[str], n_rows: int) -> dict[str, NDArray[Any]]:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
+            fitting = [one for one, shape in shapes.items() if _has_rows(shape, n_rows)]
+            return dict(zip(fitting, fetch([[name] for name in fitting], None), strict=True))
+
+        yield Source(path, list(file.keys()), fetch, copied=copied)
+
+
+def _has_rows(shape: tuple[int, ...], n_rows: int) -> bool:
+    return is_row_array(shape, np.dtype(np.float32), n_rows)  # all tensors hold numbers
 
 
 def _tensor_size(file: Any, name: str) -> int:
@@ -83,24 +93,49 @@ def open_torch(path: Path, allowed: Expansion) -> Iterator[Source]:
         kind = type(content).__name__
         raise FileError(f"{path} must hold a tensor or a dictionary of tensors, got a {kind}")
     tensors = {str(name): value for name, value in content.items() if torch.is_tensor(value)}
+    texts = {str(name): value for name, value in content.items() if _are_texts(value)}
 
-    def fetch(wanted: list[list[str]]) -> list[NDArray[Any]]:
+    def fetch(wanted: list[list[str]], labels: str | None) -> list[NDArray[Any]]:
+        for (name,) in wanted:
+            if name in texts:
+                raise FileError(f"{path}: {name!r} must hold numbers, got a list of texts")
         chosen = [tensors[name] for (name,) in wanted]
         # a few stored numbers can be a tensor of any size, by strides of 0
         allowed.check(sum(tensor.nbytes for tensor in chosen))
         return [to_numpy(tensor) for tensor in chosen]
 
-    yield Source(path, list(tensors), fetch)
+    def copied(names: list[str], n_rows: int) -> dict[str, NDArray[Any]]:
+        fitting = [n for n in names if n in tensors and _has_rows(tuple(tensors[n].shape), n_rows)]
+        arrays = dict(zip(fitting, fetch([[name] for name in fitting], None), strict=True))
+        some = {name: texts[name] for name in names if len(texts.get(name, ())) == n_rows}
+        return {**arrays, **{name: text_array(one) for name, one in some.items()}}
+
+    yield Source(
+        path,
+        [name for name in map(str, content) if name in {*tensors, *texts}],
+        fetch,
+        copied=copied,
+    )
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
 
 
 def write_safetensors(file: IO[bytes], arrays: Arrays) -> None:
     """All arrays by their names."""
     from safetensors.numpy import save
 
-    file.write(save(dict(arrays)))
+    file.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
 def write_torch(file: IO[bytes], arrays: Arrays) -> None:
-    """A dictionary of tensors."""
+    """A dictionary of tensors, and of lists where an array holds texts."""
     torch = need("torch", "torch", ".pt files need")
-    torch.save({name: torch.from_numpy(array) for name, array in arrays.items()}, file)
+    content = {
+        name: array.tolist()
+        if array.dtype.kind in "UO"
+        else torch.from_numpy(np.require(array, requirements=["C", "W"]))
+        for name, array in arrays.items()
+    }
+    torch.save(content, file)

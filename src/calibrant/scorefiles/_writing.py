@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,19 @@ import numpy as np
 from calibrant._arrays import as_labels, as_numpy, to_numpy
 from calibrant._files import FilePath, replacing
 from calibrant._types import Labels
-from calibrant.scorefiles._formats import format_of
-from calibrant.scorefiles._numpy_files import write_npy
+from calibrant.scorefiles._formats import Format, format_of
+from calibrant.scorefiles._numpy_files import write_npy, write_npz
+from calibrant.scorefiles._passing import NO_TYPE, TOO_LONG, LeftOut, as_array, as_plain
 
 
-def write_probs(path: FilePath, probs: Any, labels: Any = None, *, temperature: Any = None) -> None:
+def write_probs(
+    path: FilePath,
+    probs: Any,
+    labels: Any = None,
+    *,
+    temperature: Any = None,
+    others: Mapping[str, Any] | None = None,
+) -> dict[str, str]:
     """Write probabilities, and what belongs to them; the file appears whole or not at all.
 
     Parameters
@@ -28,6 +37,14 @@ def write_probs(path: FilePath, probs: Any, labels: Any = None, *, temperature: 
         The true classes as integers from 0, or one-hot rows; written as ``labels``.
     temperature : array of shape (n_rows,), optional
         The temperature of each row, written as ``temperature``.
+    others : dict of str to array, optional
+        Other columns with a value for each row, NumPy or Arrow arrays of any type, written under
+        these names.
+
+    Returns
+    -------
+    dict of str to str
+        The other columns that the format cannot hold, and why; they are left out.
 
     Raises
     ------
@@ -46,7 +63,7 @@ def write_probs(path: FilePath, probs: Any, labels: Any = None, *, temperature: 
     --------
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp(), "probs.csv")
-    >>> write_probs(file, [[0.75, 0.25]], [0])
+    >>> left_out = write_probs(file, [[0.75, 0.25]], [0])
     >>> print(file.read_text())
     probs_0,probs_1,labels
     0.75,0.25,0
@@ -59,8 +76,29 @@ def write_probs(path: FilePath, probs: Any, labels: Any = None, *, temperature: 
         arrays["temperature"] = np.ascontiguousarray(to_numpy(temperature))
     if write is write_npy and len(arrays) > 1:
         raise ValueError(f"a .npy file holds one array, got {' and '.join(arrays)} for {path}")
+    columns, left_out = _storable(others or {}, format_of(Path(path)))
     with replacing(path) as file:
-        write(file, arrays)
+        write(file, {**arrays, **columns})
+    return left_out
+
+
+def _storable(others: Mapping[str, Any], target: Format) -> tuple[dict[str, Any], LeftOut]:
+    """Columns as a format can hold them, and those that it cannot."""
+    if target.write is write_npy:
+        return {}, dict.fromkeys(others, "a .npy file holds one array")
+    columns, left_out = {}, {}
+    for name, column in others.items():
+        array = column if target.any_type else as_array(column)
+        if array is None or (not target.any_type and array.dtype.kind not in target.kinds):
+            left_out[name] = NO_TYPE
+            continue
+        if target.write is write_npz:
+            array = as_plain(array)
+        if array is None:
+            left_out[name] = TOO_LONG
+        else:
+            columns[name] = array
+    return columns, left_out
 
 
 def _as_given(labels: Any, rows: int, classes: int) -> Labels:

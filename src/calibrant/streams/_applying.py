@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import as_numpy, to_numpy
+from calibrant._arrays import to_numpy
 from calibrant._extras import need
 from calibrant._files import FilePath
 from calibrant._progress import reporter
 from calibrant._types import Progress
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
+from calibrant.scorefiles._passing import (
+    Column,
+    Passing,
+    as_arrow,
+    passing_columns,
+)
 from calibrant.streams._batch import Batch
-from calibrant.streams._manifest import Manifest, digest_of, inputs_of
-from calibrant.streams._shard_files import ShardFormat, shard_paths, writing
-from calibrant.streams._stream import Piece, ScoreStream
+from calibrant.streams._manifest import (
+    Manifest,
+    ShardRecord,
+    digest_of,
+    planned_record,
+    read_record,
+    shard_input,
+)
+from calibrant.streams._shard_files import ShardFormat, writing
+from calibrant.streams._stream import Piece, ScoreSource, ScoreStream
 
 Only = Literal["confidence"]
 SHARD_BYTES = 2**28  # of scores in one shard, about
+LABEL = "label"  # what labels are called in the outputs, whatever their name was
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,9 @@ class AppliedShards:
     skipped : int
         How many of them an earlier run had finished.
     columns : list of str
-        What was written of each row.
+        What was written: the outputs, then what was copied from the inputs.
+    left_out : dict of str to str
+        Columns of the inputs that were not copied, and why.
     """
 
     folder: Path
@@ -50,6 +67,7 @@ class AppliedShards:
     n_shards: int
     skipped: int
     columns: list[str]
+    left_out: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,48 +76,65 @@ class Shard:
 
     piece: Piece
     stem: Path
-    columns: tuple[str, ...]
+    outputs: tuple[str, ...]
     format: ShardFormat
-
-    @property
-    def paths(self) -> list[Path]:
-        """Its files."""
-        return shard_paths(self.stem, list(self.columns), self.format)
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether all of its files are there; each of them appears whole."""
-        return all(path.is_file() for path in self.paths)
+    passing: Passing
+    types: Mapping[str, Any]  # the Arrow types of copies; a column that is absent here is null
+    planned: ShardRecord
 
     def write(self, stream: ScoreStream, calibrator: Calibrator) -> Iterator[int]:
         """Read, calibrate and write; yields the rows as they are done."""
-        with writing(self.stem, list(self.columns), self.format) as writer:
-            for batch in stream.read(self.piece):
+        n_rows, left_out = 0, dict(self.passing.left_out)
+        with writing(self.stem, self.format) as writer:
+            for batch in stream.read(self.piece, all_columns=True):
                 with batch.blamed():
                     outputs = outputs_of(calibrator, batch)
-                    writer.write({name: outputs(name) for name in self.columns})
+                    copies = self._copies(batch)
+                    writer.write({name: outputs(name) for name in self.outputs}, copies)
+                n_rows, left_out = n_rows + len(batch), {**batch.left_out, **left_out}
                 yield len(batch)
+        folder = self.stem.parent
+        record = replace(
+            self.planned,
+            n_rows=n_rows,
+            columns=writer.columns,
+            left_out={**left_out, **writer.left_out},
+            files={path.name: path.stat().st_size for path in writer.files},
+        )
+        record.write(folder, self.stem.name)
+
+    def _copies(self, batch: Batch) -> dict[str, Column]:
+        """The other columns of some rows, by the names that they get."""
+        copies = {
+            new: batch.others[name]
+            for name, new in self.passing.renamed.items()
+            if name in batch.others
+        }
+        if self.format == "npy":
+            return copies
+        return {
+            name: _stored(name, copies.get(name), self.types.get(name), len(batch))
+            for name in dict.fromkeys([*self.types, *copies])
+        }
 
 
 @dataclass(frozen=True)
 class Job:
     """All shards of a stream, in a folder that was made for them."""
 
-    stream: ScoreStream
-    calibrator: Calibrator
     folder: Path
     shards: list[Shard]
     left: list[Shard]
 
-    @property
-    def columns(self) -> list[str]:
-        """What is written of each row."""
-        return list(self.shards[0].columns)
-
     def done(self, n_rows: int) -> AppliedShards:
         """The end of it."""
+        records = [read_record(self.folder, shard.stem.name) for shard in self.shards]
+        columns = {name: None for one in records if one for name in one.columns}
+        left_out = {name: why for one in records if one for name, why in one.left_out.items()}
         skipped = len(self.shards) - len(self.left)
-        return AppliedShards(self.folder, n_rows, len(self.shards), skipped, self.columns)
+        return AppliedShards(
+            self.folder, n_rows, len(self.shards), skipped, list(columns), left_out
+        )
 
 
 def apply_stream(
@@ -116,6 +151,11 @@ def apply_stream(
     A file, or about 256 MB of a larger one, is a shard. Each appears under its name when it is
     whole; where a run is killed, the next one with the same arguments goes on behind the shards
     that are finished. Two runs at once must not share a folder.
+
+    All columns but the scores are copied, labels as ``label``. They may be of any type, and labels
+    may be missing. Where only some files have a column, it is null in the other shards. A column
+    that has the name of an output is replaced, and other columns of scores under a usual name
+    (logits, probs) are left out: ``left_out`` of the result names them.
 
     Parameters
     ----------
@@ -136,13 +176,14 @@ def apply_stream(
     Returns
     -------
     AppliedShards
-        How much was written. The columns are ``probs``, ``prediction``, ``confidence`` and, where
-        there are labels, ``label``.
+        How much was written. The columns are ``probs``, ``prediction``, ``confidence``, where there
+        are labels ``label``, and the other columns of the inputs.
 
     Raises
     ------
     FileError
-        Where an input is damaged, or the folder holds other things.
+        Where an input is damaged, or the folder holds other things or the outputs of other work:
+        another calibrator, other options, other files, other columns read, or changed content.
     ValueError
         Where rows are refused (a note names the file) or an option is not known.
 
@@ -191,25 +232,107 @@ def prepared(
         raise ValueError(f"the calibrator takes {calibrator.input_}, got {stream.input}")
     if stream.n_rows == 0:
         raise ValueError("the stream has no rows")
-    labelled = stream.sources[0].names.labels is not None
-    columns = (
-        *(() if only else ("probs",)),
-        *("prediction", "confidence"),
-        *(("label",) if labelled else ()),
-    )
+    outputs = (*(() if only else ("probs",)), "prediction", "confidence")
     folder = Path(folder)
+    passing = [_passing(source, outputs) for source in stream.sources]
+    types = _types(stream, passing) if format == "parquet" else {}
+    known = [shard_input(source) for source in stream.sources]
     shards = [
-        Shard(piece, folder / stem, columns, format)
+        Shard(
+            piece,
+            folder / stem,
+            outputs,
+            format,
+            passing[piece.source],
+            types,
+            planned_record(*known[piece.source], piece),
+        )
         for piece, stem in zip(*_stems(stream), strict=True)
     ]
     manifest = Manifest(
         calibrator=digest_of(calibrator),
-        options={"columns": list(columns), "format": format},
-        inputs=inputs_of(stream),
-        shards=[path.name for shard in shards for path in shard.paths],
+        options={"only": only, "format": format},
+        shards=[shard.stem.name for shard in shards],
+        columns={name: str(types.get(name, "as it is")) for name in _copied_names(passing)},
     )
+    return Job(folder, shards, _left(folder, shards, manifest))
+
+
+def _left(folder: Path, shards: list[Shard], manifest: Manifest) -> list[Shard]:
+    """Enter a folder; the shards that are not finished there. Those that are must be of this work.
+
+    What a single shard was made of is compared first: it says more than the sum of all.
+    """
+    left = []
+    for shard in shards:
+        name = shard.stem.name
+        record = read_record(folder, name)
+        if record is not None:
+            shard.planned.check_same_work(record, folder, name)
+        if record is None or not record.is_whole(folder):
+            left.append(shard)
     manifest.enter(folder)
-    return Job(stream, calibrator, folder, shards, [one for one in shards if not one.is_finished])
+    return left
+
+
+def _passing(source: ScoreSource, outputs: tuple[str, ...]) -> Passing:
+    """What is copied of a file."""
+    names, labels = source.others, source.names.labels
+    return passing_columns(names, source.names.scores, labels, LABEL, outputs)
+
+
+def _copied_names(passing: list[Passing]) -> list[str]:
+    """The names of all copies, labels before the others."""
+    names = dict.fromkeys(new for one in passing for new in one.renamed.values())
+    return sorted(names, key=lambda name: name != LABEL)
+
+
+def _types(stream: ScoreStream, passing: list[Passing]) -> dict[str, Any]:
+    """The Arrow types of the copies that files tell beforehand, and agree on."""
+    found: dict[str, list[Any]] = {name: [] for name in _copied_names(passing)}
+    for source, one in zip(stream.sources, passing, strict=True):
+        for name, new in one.renamed.items():
+            none = source.others[name]
+            if none is not None:
+                found[new].append(as_arrow(none).type)
+    agreed = {name: _agreed(kinds, name == LABEL) for name, kinds in found.items()}
+    return {name: kind for name, kind in agreed.items() if kind is not None}
+
+
+def _agreed(kinds: list[Any], labels: bool) -> Any:
+    """The one type of a column in all files; None where there is none.
+
+    Labels that are numbers have one in any case: whole numbers unless some file has floats.
+    """
+    arrow, types = import_module("pyarrow"), import_module("pyarrow.types")
+    kinds = [kind for kind in kinds if not types.is_null(kind)]
+    for widest in (arrow.int64(), arrow.float64()) if labels else ():
+        if all(_widens(kind, widest) for kind in kinds):
+            return widest
+    return kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else None
+
+
+def _widens(kind: Any, widest: Any) -> bool:
+    """Whether labels of a type are stored as int64 or float64 without a loss."""
+    arrow, types = import_module("pyarrow"), import_module("pyarrow.types")
+    whole = types.is_integer(kind) and kind != arrow.uint64()
+    return whole or (types.is_floating(kind) and types.is_floating(widest))
+
+
+def _stored(name: str, column: Column | None, kind: Any, n_rows: int) -> Any:
+    """A copy as it is stored: null where it is absent, of the type that all shards have.
+
+    Files that do not tell their types beforehand may have others. Those stay as they are: whether a
+    cast succeeds would depend on the rows of a batch.
+    """
+    arrow, types = import_module("pyarrow"), import_module("pyarrow.types")
+    if column is None:
+        return arrow.nulls(n_rows, kind)
+    array = as_arrow(column)
+    if kind is None or array.type == kind:
+        return array
+    widened = name == LABEL and types.is_primitive(kind) and _widens(array.type, kind)
+    return array.cast(kind) if types.is_null(array.type) or widened else array
 
 
 def _stems(stream: ScoreStream) -> tuple[list[Piece], list[str]]:
@@ -217,7 +340,8 @@ def _stems(stream: ScoreStream) -> tuple[list[Piece], list[str]]:
     pieces = stream.pieces(SHARD_BYTES)
     parts = Counter(piece.source for piece in pieces)
     names = [_plain_stem(source.path) for source in stream.sources]
-    if len({*names}) < len(names):  # of several folders, or formats
+    hidden = any(name[0] in "._" for name in names)  # to readers of the outputs
+    if hidden or len({*names}) < len(names):  # of several folders, or formats
         names = [f"{index:05d}-{name}" for index, name in enumerate(names)]
     seen: Counter[int] = Counter()
     stems = []
@@ -260,9 +384,7 @@ class _Outputs:
         return self.columns[name]
 
     def _compute(self, name: str) -> None:
-        if name == "label":
-            self.columns[name] = _as_classes(self.batch)
-        elif name == "probs":
+        if name == "probs":
             self._compute_all()
         else:
             label, probability, _ = self.calibrator.predict_confidence(self.scores)
@@ -277,14 +399,3 @@ class _Outputs:
             label = probs.argmax(axis=1)
         confidence = np.take_along_axis(probs, label[:, None], axis=1)[:, 0]
         self.columns |= {"probs": probs, "prediction": label, "confidence": confidence}
-
-
-def _as_classes(batch: Batch) -> NDArray[np.int64]:
-    """Labels are copied: -100 for rows to be left out is a label, too."""
-    labels = as_numpy(batch.labels)
-    if labels.shape != (len(batch),) or labels.dtype.kind not in "iuf":
-        raise ValueError(f"labels must be one class per row, got shape {labels.shape}")
-    whole = labels.astype(np.int64)
-    if labels.dtype.kind == "f" and not np.array_equal(whole, labels):
-        raise ValueError("labels must be whole numbers")
-    return whole

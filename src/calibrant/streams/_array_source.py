@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from calibrant._foreign_files import parsing
 from calibrant._npz import map_array
 from calibrant.scorefiles._choosing import SCORE_NAMES
 from calibrant.scorefiles._contents import NAMELESS, Source
+from calibrant.scorefiles._passing import NOT_ROWS, is_row_array
 from calibrant.scorefiles._reading import check_readable
 from calibrant.streams._batch import Batch
 from calibrant.streams._names import Names, Wishes, names_in
@@ -27,11 +28,13 @@ class ArraySource:
     """Arrays of the same rows, one to a file; one alone is the scores."""
 
     path: Path
-    arrays: Mapping[str, Path]
+    arrays: Mapping[str, Path]  # those that are read, and those that only apply copies
     names: Names
     n_rows: int
     n_classes: int | None
     row_bytes: int
+    others: Mapping[str, NDArray[Any]]  # no rows of each array that is not the scores
+    left_out: Mapping[str, str]
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -43,22 +46,27 @@ class ArraySource:
         """It can be cut anywhere."""
         return (*range(_CUT, self.n_rows, _CUT), self.n_rows)
 
-    def batches(self, start: int, stop: int, most: int) -> Iterator[Batch]:
+    def batches(
+        self, start: int, stop: int, most: int, *, all_columns: bool = False
+    ) -> Iterator[Batch]:
         """The rows from ``start`` to ``stop``, at most so many at once."""
         for first in range(start, stop, most):
-            yield self._batch(first, min(first + most, stop))
+            yield self._batch(first, min(first + most, stop), all_columns)
 
-    def _batch(self, start: int, stop: int) -> Batch:
+    def _batch(self, start: int, stop: int, all_columns: bool) -> Batch:
+        def rows(name: str | None) -> NDArray[Any] | None:
+            return None if name is None else self._rows(name, start, stop)
+
         names = self.names
         return Batch(
             scores=self._rows(names.scores[0], start, stop),
-            labels=None if names.labels is None else self._rows(names.labels, start, stop),
-            weights=None if names.weights is None else self._rows(names.weights, start, stop),
-            predictions=(
-                None if names.predictions is None else self._rows(names.predictions, start, stop)
-            ),
+            labels=None if all_columns else rows(names.labels),
+            weights=rows(names.weights),
+            predictions=rows(names.predictions),
             file=self.path,
             first_row=start,
+            others={name: rows(name) for name in self.others} if all_columns else {},
+            left_out=self.left_out,
         )
 
     def _rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
@@ -73,31 +81,39 @@ _LABELS = "labels"
 
 def open_array_source(arrays: Mapping[str, Path], wishes: Wishes) -> ArraySource:
     """What the headers of files say that belong together."""
+    beside = list(arrays)
     if wishes.labels_path is not None:
         arrays = {**arrays, _LABELS: wishes.labels_path}
-    shapes: dict[str, tuple[int, ...]] = {}
-    row_bytes = 0
-    for name, path in arrays.items():
-        check_readable(path)
-        with parsing(path, _WHAT):
-            array = map_array(path)
-        if array.ndim == 0:
-            raise FileError(f"{path} is a single number, not an array of rows")
-        shapes[name] = array.shape
-        row_bytes += array.dtype.itemsize * int(np.prod(array.shape[1:]))
     path = next(iter(arrays.values()))
-    beside = [name for name in arrays if not (name == _LABELS and wishes.labels_path)]
-    names = names_in(Source(path, beside, lambda wanted: []), wishes)
+    names = names_in(Source(path, beside, lambda wanted, labels: []), wishes)
     if wishes.labels_path is not None:
-        names = Names(names.kind, names.scores, _LABELS, names.weights, names.predictions)
-    used = {name: arrays[name] for name in names.columns}
-    scores, shape = arrays[names.scores[0]], shapes[names.scores[0]]
-    rows = shape[0]
-    for name in used:
-        if shapes[name][0] != rows:
-            raise FileError(f"{arrays[name]} has {shapes[name][0]} rows, but {scores} has {rows}")
-    n_classes = shape[1] if len(shape) == 2 else None
-    return ArraySource(scores, used, names, rows, n_classes, row_bytes)
+        names = replace(names, labels=_LABELS)
+    heads = {name: _head(file) for name, file in arrays.items()}
+    scores = arrays[names.scores[0]]
+    for name in names.columns:
+        if heads[name].ndim == 0:
+            raise FileError(f"{arrays[name]} is a single number, not an array of rows")
+    rows, *width = heads[names.scores[0]].shape
+    for name in names.columns:
+        if len(heads[name]) != rows:
+            raise FileError(f"{arrays[name]} has {len(heads[name])} rows, but {scores} has {rows}")
+    others = {
+        name: np.empty((0, *head.shape[1:]), head.dtype)
+        for name, head in heads.items()
+        if name not in names.scores and is_row_array(head.shape, head.dtype, rows)
+    }
+    left_out = {name: NOT_ROWS for name in heads if name not in {*names.scores, *others}}
+    used = {name: file for name, file in arrays.items() if name in {*names.columns, *others}}
+    row_bytes = sum(heads[name].dtype.itemsize * heads[name][:1].size for name in names.columns)
+    n_classes = width[0] if len(width) == 1 else None
+    return ArraySource(scores, used, names, rows, n_classes, row_bytes, others, left_out)
+
+
+def _head(path: Path) -> NDArray[Any]:
+    """An array that stays on the disk: its shape and type."""
+    check_readable(path)
+    with parsing(path, _WHAT):
+        return map_array(path)
 
 
 def arrays_together(files: list[Path]) -> list[dict[str, Path]]:

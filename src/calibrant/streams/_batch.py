@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._errors import FileError
 from calibrant._types import InputKind
+from calibrant.scorefiles._unlabelled import has_label
 
 #: What the scores of a stream are; "confidence" is that of the prediction beside it, and no more.
 StreamKind = InputKind | Literal["confidence"]
@@ -26,7 +28,7 @@ class Batch:
     scores : ndarray of shape (n_rows, n_classes) or (n_rows,)
         Logits or probabilities, 1-D for class 1 of two; or confidences.
     labels : ndarray of shape (n_rows,) or None
-        Their labels, as they stand in the file; None where there are none.
+        Their labels, as they stand in the file, with NaN for null; None where there are none.
     weights : ndarray of shape (n_rows,) or None
         The weight of each row; None where no name was given.
     predictions : ndarray of shape (n_rows,) or None
@@ -35,6 +37,10 @@ class Batch:
         The file.
     first_row : int
         The number of the first of these rows in the file.
+    others : dict of str to array
+        All columns but the scores, as they stand in the file, where they were asked for.
+    left_out : dict of str to str
+        The other columns that could not be read as rows, and why.
     """
 
     scores: NDArray[Any]
@@ -43,9 +49,36 @@ class Batch:
     predictions: NDArray[Any] | None
     file: Path
     first_row: int
+    others: Mapping[str, Any] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def labelled(self) -> tuple[Batch, int]:
+        """Leave out rows without a label.
+
+        Returns
+        -------
+        tuple of Batch and int
+            The rows that have a label, and the number of those that have none.
+        """
+        if self.labels is None:
+            known, labels = np.zeros(len(self), np.bool_), np.zeros(len(self))
+        elif self.labels.ndim == 0 or len(self.labels) != len(self):
+            return self, 0  # refused where labels are checked
+        else:
+            known, labels = has_label(self.labels), self.labels
+        if known.all() and self.labels is not None:
+            return self, 0
+        kept = replace(
+            self,
+            scores=self.scores[known],
+            labels=labels[known],
+            weights=None if self.weights is None else self.weights[known],
+            predictions=None if self.predictions is None else self.predictions[known],
+        )
+        return kept, int(np.count_nonzero(~known))
 
     @contextmanager
     def blamed(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calibrant._progress import reporter
 from calibrant._types import Progress
@@ -11,6 +11,7 @@ from calibrant.calibrators import Calibrator
 from calibrant.metrics import CalibrationMeter, ConfidenceMeter, MeterReport
 from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS
+from calibrant.scorefiles._unlabelled import no_labels
 from calibrant.streams._batch import Batch, StreamKind
 from calibrant.streams._stream import ScoreStream
 
@@ -29,6 +30,9 @@ def evaluate_stream(
     progress: Progress = False,
 ) -> MeterReport:
     """Judge the scores of a stream, or what a calibrator makes of them, in constant memory.
+
+    Rows without a label (null, NaN, or of a file that has none) are left out; ``n_unlabelled`` of
+    the report is their number.
 
     Parameters
     ----------
@@ -56,7 +60,7 @@ def evaluate_stream(
     Raises
     ------
     ValueError
-        Where rows are refused (a note names the file) or have no labels.
+        Where rows are refused (a note names the file), or none has a label.
 
     Examples
     --------
@@ -71,8 +75,8 @@ def evaluate_stream(
     """
     judge = Judge(stream.input, calibrator, n_bins, ignore_index, notion)
     with reporter("evaluating", progress) as report:
-        meters = judge.measured(stream.reported(report))
-    return meters["scores" if calibrator is None else "calibrated"].compute()
+        measured = judge.measured(stream.reported(report))
+    return measured.reports()["scores" if calibrator is None else "calibrated"]
 
 
 def judged(
@@ -87,8 +91,34 @@ def judged(
     """The scores and, where there is a calibrator, its probabilities, in one pass."""
     judge = Judge(stream.input, calibrator, n_bins, ignore_index, notion, also_scores=True)
     with reporter("evaluating", progress) as report:
-        meters = judge.measured(stream.reported(report))
-    return {name: meter.compute() for name, meter in meters.items()}
+        return judge.measured(stream.reported(report)).reports()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The meters of some rows, none where there are no rows; and how many rows had no label."""
+
+    meters: Meters
+    unlabelled: int = 0
+
+    def merge(self, other: Measured) -> Measured:
+        """Those of the rows of both."""
+        unlabelled = self.unlabelled + other.unlabelled
+        if not self.meters or not other.meters:
+            return Measured(self.meters or other.meters, unlabelled)
+        both = {name: one.merge(other.meters[name]) for name, one in self.meters.items()}  # type: ignore[arg-type]
+        return Measured(both, unlabelled)
+
+    def reports(self) -> dict[str, MeterReport]:
+        """The metrics, by what was judged."""
+        if not self.meters:
+            raise ValueError(
+                no_labels(self.unlabelled) if self.unlabelled else "there are no rows to judge"
+            )
+        return {
+            name: replace(meter.compute(), n_unlabelled=self.unlabelled)
+            for name, meter in self.meters.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -102,21 +132,20 @@ class Judge:
     notion: RowNotion | None = None
     also_scores: bool = False  # beside what a calibrator makes of them
 
-    def measured(self, batches: Iterable[Batch]) -> Meters:
-        """The meters of some rows; none where there are no rows."""
+    def measured(self, batches: Iterable[Batch]) -> Measured:
+        """The meters of some rows."""
         meters: Meters = {}
+        unlabelled = 0
         for batch in batches:
             with batch.blamed():
-                if batch.labels is None:
-                    raise ValueError("metrics need labels, and there are none")
-                if not len(batch) or (batch.weights is not None and not batch.weights.any()):
+                rows, without = batch.labelled()
+                unlabelled += without
+                if not len(rows) or (rows.weights is not None and not rows.weights.any()):
                     continue  # rows of weight 0 are as good as absent
                 if not meters:
-                    meters = self._fresh(batch)
-                self._add(meters, batch)
-        if not meters:
-            raise ValueError("there are no rows to judge")
-        return meters
+                    meters = self._fresh(rows)
+                self._add(meters, rows)
+        return Measured(meters, unlabelled)
 
     def _fresh(self, batch: Batch) -> Meters:
         if self.kind == "confidence":
@@ -150,10 +179,3 @@ class Judge:
                 if name == "calibrated" and self.calibrator is not None:
                     scores = self.calibrator.predict_proba(scores)
                 meter.update(scores, labels, weights, ignore_index=ignored)
-
-
-def merged(one: Meters, other: Meters) -> Meters:
-    """The meters of the rows of both."""
-    if not one or not other:
-        return one or other
-    return {name: one[name].merge(other[name]) for name in one}  # type: ignore[arg-type]

@@ -29,6 +29,7 @@ from calibrant._types import Floats, InputKind, Labels, Progress, RandomState
 from calibrant.calibrators import Calibrator, ProfileCalibrator, calibrator
 from calibrant.calibrators._best_temperature import scaled
 from calibrant.profile import TemperatureProfile
+from calibrant.scorefiles._unlabelled import no_labels
 from calibrant.streams._batch import Batch
 from calibrant.streams._reservoir import (
     Draw,
@@ -43,7 +44,7 @@ MAX_ROWS = 200_000
 _LOOKED_AT = 256  # rows, to see whether scores and labels belong together
 MAX_BYTES = 2**28  # of the rows that are kept
 
-Sampler = Callable[["Collector"], "Reservoir[Any]"]
+Sampler = Callable[["Collector"], "Collected"]
 
 
 def fit_stream(
@@ -63,9 +64,9 @@ def fit_stream(
     fitted on: the rows with the smallest hashes of their content and the seed, so that the result
     depends neither on the order of the rows nor on how files or machines share them. Rows with the
     same scores and label are drawn one by one, each with its own hash; how machines share those may
-    change which of them are kept. Methods of the
-    temperature family keep a profile of each row of logits, a few hundred bytes; all others the row
-    itself.
+    change which of them are kept. Methods of the temperature family keep a profile of each row of
+    logits, a few hundred bytes; all others the row itself. Rows without a label (null, NaN, or of a
+    file that has none) are left out.
 
     Parameters
     ----------
@@ -92,8 +93,8 @@ def fit_stream(
     Returns
     -------
     Calibrator
-        The fitted calibrator; ``fit_info_.details["sample"]`` tells how many rows there were and
-        how many were kept.
+        The fitted calibrator; ``fit_info_.details["sample"]`` tells how many labelled rows there
+        were, how many were kept, and how many had no label.
 
     Raises
     ------
@@ -116,7 +117,7 @@ def fit_stream(
     """
     model, plan = planned(stream, method, max_rows, max_bytes, stratify, random_state)
 
-    def drawn(collector: Collector) -> Reservoir[Any]:
+    def drawn(collector: Collector) -> Collected:
         with reporter("reading", progress) as report:
             return collector.collected(stream.reported(report))
 
@@ -215,39 +216,61 @@ def fitted(
     """Fit on what ``drawn`` collects, on one machine or on many; it may be asked twice."""
     model._check_parameters()
 
-    def reservoir(scale: float) -> Reservoir[Any]:
+    def collected(scale: float) -> Collected:
         collector = Collector(plan, model, ignore_index, scale)
         if plan.draw.stratify:
-            return drawn(collector)
-        ceiling = ceiling_for(plan.draw.max_rows, n_rows, plan.draw.seed)
-        found = drawn(replace(collector, draw=ceiling))
-        return drawn(collector) if found.is_short else found
+            found = drawn(collector)
+        else:
+            ceiling = ceiling_for(plan.draw.max_rows, n_rows, plan.draw.seed)
+            found = drawn(replace(collector, draw=ceiling))
+            if found.reservoir.is_short:
+                found = drawn(collector)
+        if found.unlabelled and not found.reservoir.n_rows:
+            raise ValueError(no_labels(found.unlabelled))
+        return found
 
     if not keeps_profiles(model, plan.kind):
-        found = reservoir(1.0)
-        model.fit(found.rows.scores, found.labels, found.weight)
+        found = collected(1.0)
+        kept = found.reservoir
+        model.fit(kept.rows.scores, kept.labels, kept.weight)
         return _told(model, plan, found)
-    kept: list[Reservoir[ProfileRows]] = []
+    last: list[Collected] = []
 
     def profile(scale: float) -> TemperatureProfile:
-        kept.append(reservoir(scale))
-        return kept[-1].rows.profile._weighted(kept[-1].weight)
+        last.append(collected(scale))
+        kept: Reservoir[ProfileRows] = last[-1].reservoir
+        return kept.rows.profile._weighted(kept.weight)
 
     model.fit(scaled(profile))
-    return _told(model, plan, kept[-1])
+    return _told(model, plan, last[-1])
 
 
-def _told(model: Calibrator, plan: Plan, found: Reservoir[Any]) -> Calibrator:
+def _told(model: Calibrator, plan: Plan, collected: Collected) -> Calibrator:
     """The calibrator, whose report says on how many rows it was fitted."""
+    found = collected.reservoir
     sample: dict[str, Any] = {
         "rows": found.n_rows,
         "kept": len(found),
         "stratified": plan.draw.stratify,
+        "unlabelled": collected.unlabelled,
     }
     if plan.draw.max_rows < min(plan.asked, found.n_rows):
         sample["memory"] = size_text(plan.draw.max_rows * plan.row_bytes)
     info = replace(model.fit_info_, details={**model.fit_info_.details, "sample": sample})
     return model._restored(model.formula_, info, model.n_classes_)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The reservoir of some rows, and how many rows had no label."""
+
+    reservoir: Reservoir[Any]
+    unlabelled: int = 0
+
+    def merge(self, other: Collected) -> Collected:
+        """That of the rows of both."""
+        unlabelled = self.unlabelled + other.unlabelled
+        return Collected(self.reservoir.merge(other.reservoir), unlabelled)
 
 
 @dataclass(frozen=True)
@@ -260,14 +283,16 @@ class Collector:
     scale: float = 1.0
     draw: Draw | None = None
 
-    def collected(self, batches: Iterable[Batch], part: str = "") -> Reservoir[Any]:
+    def collected(self, batches: Iterable[Batch], part: str = "") -> Collected:
         """The reservoir of some rows; ``part`` names them where others collect other rows."""
-        draw = self.draw or self.plan.draw
+        draw, unlabelled = self.draw or self.plan.draw, 0
         reservoir: Reservoir[Any] = Reservoir(draw, self.plan.n_classes, crc32(part.encode()))
         for batch in batches:
             with batch.blamed():
-                self._add(reservoir, *self.checked(batch))
-        return reservoir
+                rows, without = batch.labelled()
+                unlabelled += without
+                self._add(reservoir, *self.checked(rows))
+        return Collected(reservoir, unlabelled)
 
     def _add(
         self, reservoir: Reservoir[Any], scores: NDArray[Any], labels: Labels, weight: Floats
@@ -284,10 +309,8 @@ class Collector:
         reservoir.add(chosen, labels, weight, rows)
 
     def checked(self, batch: Batch) -> tuple[NDArray[Any], Labels, Floats]:
-        """The rows of a batch, as a fit in memory would accept them."""
+        """The labelled rows of a batch, as a fit in memory would accept them."""
         kind = self.plan.kind
-        if batch.labels is None:
-            raise ValueError("a fit needs labels, and there are none")
         given = _of_some_weight(batch)
         scores, labels, weights = without_ignored(*given, self.ignore_index, may_be_empty=True)
         scores = as_scores(scores, kind, self.plan.n_classes, may_be_empty=True)

@@ -12,6 +12,7 @@ from calibrant.scorefiles._choosing import (
     choose_column,
     choose_labels,
     choose_scores,
+    labels_if_any,
 )
 from calibrant.scorefiles._contents import Source
 from calibrant.scorefiles._reading import kind_of
@@ -32,6 +33,7 @@ class Wishes:
     default_input: InputKind | None = None
     need_labels: bool = True
     max_size: int | None = None
+    may_lack_labels: bool = False  # one of many files: the rows of some may be unlabelled
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ def names_in(source: Source, wishes: Wishes) -> Names:
     """What a file has for a caller who wishes so."""
     labels = None
     if wishes.labels_path is None:
-        labels = choose_labels(source, wishes.labels_key, wishes.need_labels)
+        choose = labels_if_any if wishes.may_lack_labels else choose_labels
+        labels = choose(source, wishes.labels_key, wishes.need_labels)
     weights = choose_column(source, wishes.weights_key)
     if wishes.scores_key is None and _has_confidence_alone([*source.names, *source.flat]):
         return Names("confidence", (CONFIDENCE,), labels, weights, PREDICTION)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -117,13 +117,15 @@ class ScoreStream:
             for start, stop in _cuts(source, most_bytes)
         ]
 
-    def read(self, piece: Piece) -> Iterator[Batch]:
+    def read(self, piece: Piece, *, all_columns: bool = False) -> Iterator[Batch]:
         """Read some rows.
 
         Parameters
         ----------
         piece : Piece
             Which ones.
+        all_columns : bool, default False
+            Read all columns, as they stand in the file. Labels are then one of them.
 
         Yields
         ------
@@ -131,7 +133,8 @@ class ScoreStream:
             A few of them.
         """
         source = self.sources[piece.source]
-        yield from source.batches(piece.start, piece.stop, self._rows_at_once(source))
+        most = self._rows_at_once(source)
+        yield from source.batches(piece.start, piece.stop, most, all_columns=all_columns)
 
     def reported(self, report: Report) -> Iterator[Batch]:
         """Iterate, and report after each batch how many rows are done, and of how many.
@@ -210,7 +213,8 @@ def open_stream(
     default_input : {"logits", "probs"}, optional
         What the scores are where their name leaves it open.
     need_labels : bool, default True
-        Whether a file without labels is refused.
+        Whether files none of which has labels are refused. Where some of them have labels, the rows
+        of the others are unlabelled: fitting and judging leave them out, and say how many.
     batch_rows : int, optional
         The most rows of a batch; by default about 16 MB of them.
     max_size : int, optional
@@ -257,7 +261,10 @@ def open_stream(
     files = files_of(paths)
     if labels is not None and len(files) > 1:
         raise ValueError("labels_path goes with one file of scores; several must hold their labels")
-    return ScoreStream(tuple(_opened(files, wishes)), batch_rows)
+    sources = tuple(_opened(files, replace(wishes, may_lack_labels=True)))
+    if labels is None and all(source.names.labels is None for source in sources):
+        next(_opened(files, wishes))  # refused in the words for one file, if labels are needed
+    return ScoreStream(sources, batch_rows)
 
 
 def _opened(files: list[Path], wishes: Wishes) -> Iterator[ScoreSource]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from calibrant.scorefiles import read_scores
+from calibrant.scorefiles._passing import whole_labels
 from calibrant.scorefiles._reading import opened
 from calibrant.streams._batch import Batch
 from calibrant.streams._names import Names, Wishes, names_in
@@ -19,6 +20,7 @@ class WholeSource:
     path: Path
     names: Names
     wishes: Wishes
+    others: Mapping[str, None]  # the columns that are not the scores; their types are not known
     n_rows: None = None
     n_classes: None = None
     row_bytes: int = 0
@@ -27,30 +29,49 @@ class WholeSource:
     @property
     def files(self) -> tuple[Path, ...]:
         """All files that belong to it."""
-        return (self.path,)
+        labels = self.wishes.labels_path
+        return (self.path,) if labels is None else (self.path, labels)
 
-    def batches(self, start: int, stop: int, most: int) -> Iterator[Batch]:
+    def batches(
+        self, start: int, stop: int, most: int, *, all_columns: bool = False
+    ) -> Iterator[Batch]:
         """All of its rows, at most so many at once."""
-        wishes = self.wishes
+        wishes, names = self.wishes, self.names
+        labelled = names.labels is not None or wishes.labels_path is not None
         data = read_scores(
             self.path,
             scores_key=wishes.scores_key,
-            labels_key=wishes.labels_key,
+            labels_key=wishes.labels_key if labelled else None,
             weights_key=wishes.weights_key,
             labels_path=wishes.labels_path,
             input=wishes.input,
             default_input=wishes.default_input,
-            need_labels=wishes.need_labels,
+            need_labels=labelled and wishes.need_labels,
             max_size=wishes.max_size,
+            all_columns=all_columns,
         )
+        labels = data.labels if labelled else None
+        others = {
+            name: whole_labels(column) if name == names.labels else column
+            for name, column in data.others.items()
+        }
         for first in range(0, len(data.scores), most):
             rows = slice(first, first + most)
-            labels = None if data.labels is None else data.labels[rows]
-            weights = None if data.weights is None else data.weights[rows]
-            yield Batch(data.scores[rows], labels, weights, None, self.path, first)
+            yield Batch(
+                data.scores[rows],
+                None if all_columns or labels is None else labels[rows],
+                None if data.weights is None else data.weights[rows],
+                None,
+                self.path,
+                first,
+                {name: column[rows] for name, column in others.items()},
+                data.left_out,
+            )
 
 
 def open_whole_source(path: Path, wishes: Wishes) -> WholeSource:
     """What the names in a file say."""
     with opened(path, wishes.max_size) as source:
-        return WholeSource(path, names_in(source, wishes), wishes)
+        names = names_in(source, wishes)
+        others = dict.fromkeys(name for name in source.names if name not in names.scores)
+        return WholeSource(path, names, wishes, others)
