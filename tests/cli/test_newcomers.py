@@ -110,7 +110,7 @@ def test_files(folder: Path, file: str, message: str) -> None:
         ("fit val.npz -o x.safetensors --param loss =nll", "be NAME=VALUE without spaces"),
         ("fit val.npz -o x.safetensors --seed 1", "--seed. Did you mean --random-state?"),
         ("fit val.npz -o x.safetensors --input logit", "'--input': 'logit' is not one of"),
-        ("fit val.npz labels.npy -o x.safetensors", "labels in a file of their own with --labels"),
+        ("fit val.npz labels.npy -o x.safetensors", "if it holds labels, give it with --labels"),
         ("fit keys.npz -o x.safetensors --scores-key output", "Did you mean 'outputs'?"),
         ("compare val.npz --methods ts,tps", "got 'tps'. Did you mean 'pts'?"),
         ("compare val.npz --folds 3", "No such option: --folds. Did you mean --cv?"),
@@ -118,7 +118,7 @@ def test_files(folder: Path, file: str, message: str) -> None:
         ("evaluate val.npz --metrics ECE", "got 'ECE'. Did you mean 'ece'?"),
         ("evaluate val.npz --metrics ece;nll", "must be separated by commas, such as a,b, got"),
         ("evaluate val.npz --calibrator val.npz", "val.npz is not a file that calibrant wrote"),
-        ("apply val.npz ts.safetensors -o x.npz", "val.npz is not a file that calibrant wrote"),
+        ("apply val.npz ts.safetensors -o x.npz", "the calibrator comes first, then the scores"),
         ("apply st.safetensors val.npz -o x.npz", "no file st.safetensors"),
         ("demo --dataset cifar10-vgg", "Did you mean 'cifar10-vgg19'?"),
     ],
@@ -128,12 +128,20 @@ def test_command_lines(folder: Path, line: str, message: str) -> None:
 
 
 def test_labels_of_one_class(folder: Path) -> None:
-    result = run("fit", "one_class.csv", "-o", "out.safetensors")
-    assert result.exit_code == 0
-    assert result.stderr.endswith(
-        "warning: every label is 0: the fit says nothing about the other classes. Check which "
-        "column holds the labels, and whether the rows were sorted by class\n"
-    )
+    for method, message in (
+        (
+            "auto",
+            "all rows have class 0, which leaves nothing to learn but a temperature: check the",
+        ),
+        (
+            "ts",
+            "every label is 0: the fit says nothing about the other classes. Check which column",
+        ),
+    ):
+        result = run("fit", "one_class.csv", "-o", "out.safetensors", "--method", method)
+        assert result.exit_code == 0
+        assert message in result.stderr
+        assert result.stderr.endswith("whether the rows were sorted by class\n")
 
 
 def test_compare_warns_once_of_probabilities_called_logits(folder: Path) -> None:

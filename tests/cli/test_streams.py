@@ -128,7 +128,7 @@ def test_swapped_arguments_are_told(folder: Path) -> None:
             "error: the calibrator comes first, then the scores: ts.safetensors is a calibrator, "
             f"and {scores} is not. Say calibrant apply ts.safetensors {scores}\n"
         )
-    assert "one.npz is not a whole safetensors file" in refuse(
+    assert "one.npz is not a file that calibrant wrote" in refuse(
         "apply", "one.npz", "one.npz", "-o", "out.npz"
     )
 

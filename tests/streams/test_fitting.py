@@ -241,16 +241,6 @@ def test_bad_rows_are_refused_with_their_file(
     assert re.search(r"part-2\.parquet, of the rows from \d+ on", caught.value.__notes__[0])
 
 
-def test_a_label_of_probability_0_is_refused_without_a_warning(tmp_path: Path) -> None:
-    probs = np.full((20, 4), 0.25)
-    probs[11] = [0.5, 0.0, 0.5, 0.0]
-    write_table(tmp_path / "a.parquet", probs, np.full(20, 1), name="probs")
-    message = "must have a probability above 0 to fit on: row 1 has label 1"
-    with pytest.raises(ValueError, match=message) as caught:  # a warning would be another error
-        fit_stream(open_stream(tmp_path, batch_rows=10), "ts")
-    assert "a.parquet, of the rows from 10 on" in caught.value.__notes__[0]
-
-
 def test_settings_that_make_no_sense(folder: Path, tmp_path: Path) -> None:
     for name in ("max_rows", "max_bytes"):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):

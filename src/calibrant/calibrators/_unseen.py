@@ -84,7 +84,7 @@ def warn_of_unseen(labels: Labels, weight: Floats, logits: Floats, some: slice) 
     if unseen.sum() == len(unseen) - 1:
         warn(
             f"all rows have class {labels[0]}, which leaves nothing to learn but a temperature: "
-            "add rows of the other classes"
+            "check the labels, and whether the rows were sorted by class"
         )
         return
     if not unseen.any() or not weight[some].any():

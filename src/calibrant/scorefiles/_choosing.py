@@ -64,6 +64,9 @@ def choose_scores(source: Source, key: str | None, kind: InputKind | None) -> st
     return name
 
 
+_LABELS_REMEDY = "say which with labels_key, or give a file of labels with labels_path"
+
+
 def choose_labels(source: Source, key: str | None, needed: bool) -> str | None:
     """The name of the labels that lie beside scores; None where they may be missing, and are."""
     if source.nameless:
@@ -78,8 +81,7 @@ def choose_labels(source: Source, key: str | None, needed: bool) -> str | None:
     candidates = [name for name in source.names if name in LABEL_NAMES]
     if len(candidates) != 1 and not needed:
         return None
-    remedy = "say which with labels_key, or give a file of labels with labels_path"
-    return _only(source, candidates, "labels (label, labels)", "labels_key", remedy)
+    return _only(source, candidates, "labels (label, labels)", "labels_key", _LABELS_REMEDY)
 
 
 def labels_if_any(source: Source, key: str | None, needed: bool) -> str | None:
@@ -92,7 +94,7 @@ def labels_if_any(source: Source, key: str | None, needed: bool) -> str | None:
     candidates = [name for name in source.names if name == key or (not key and name in LABEL_NAMES)]
     if not candidates or (len(candidates) > 1 and not needed):
         return None
-    return _only(source, candidates, "labels (label, labels)", "labels_key")
+    return _only(source, candidates, "labels (label, labels)", "labels_key", _LABELS_REMEDY)
 
 
 def choose_column(source: Source, key: str | None) -> str | None:

@@ -221,7 +221,10 @@ def kind_of(
     found = kind or kind_in_name(name) or default
     if found is None:
         where = f"{name!r} of {source.path}" if name else source.path
-        raise FileError(f'{where} may be logits or probs: say input="logits" or input="probs"')
+        hint = "" if name else "; if it holds labels, give it with labels_path"
+        raise FileError(
+            f'{where} may be logits or probs: say input="logits" or input="probs"{hint}'
+        )
     return found
 
 
