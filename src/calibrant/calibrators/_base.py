@@ -51,6 +51,7 @@ from calibrant._types import Array, Floats, InputKind, Labels
 from calibrant.calibrators._best_temperature import scaled
 from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_off
 from calibrant.calibrators._estimator import Estimator, check_is_fitted, offered_if
+from calibrant.calibrators._row_order import canonical_rows
 from calibrant.formulas import (
     Confidence,
     Formula,
@@ -508,6 +509,17 @@ class LabelledLogits:
         """The number of classes."""
         return int(self.logits.shape[1])
 
+    def in_canonical_order(self) -> LabelledLogits:
+        """The rows in an order of their own; copies of a row are one row with their weight.
+
+        Returns
+        -------
+        LabelledLogits
+            Rows that do not depend on the order in which these were given.
+        """
+        index, weight = canonical_rows(self.logits, self.labels, self.weight)
+        return LabelledLogits(self.logits[index], self.labels[index], weight)
+
 
 class LogitCalibrator(Calibrator, ABC):
     """A calibrator that is fitted on the logits themselves.
@@ -568,6 +580,8 @@ class LogitCalibrator(Calibrator, ABC):
         self._check_parameters()
         data = self._entered(*without_ignored(logits, labels, sample_weight, ignore_index))
         warn_if_unrelated(association(data.logits, data.labels, None, "logits"))
+        if self._amplifies_rounding:
+            data = data.in_canonical_order()
         formula, info = self._fit_logits(data)
         if self._will_keep_arg_max():  # else it had its choice
             some = some_rows(len(data.labels))
@@ -597,6 +611,10 @@ class LogitCalibrator(Calibrator, ABC):
         if not used.all():
             values, target, weight = values[used], target[used], weight[used]
         return LabelledLogits(values, target, weight)
+
+    #: Whether differences in the last digits grow in the fit. Rows are then put into an order of
+    #: their own first, so that the order in which they were given does not matter.
+    _amplifies_rounding: ClassVar[bool] = False
 
     #: What to do where a fit needs too much memory.
     _memory_remedy: ClassVar[str] = (

@@ -13,7 +13,7 @@ from calibrant._arrays import row_tiles
 from calibrant._types import Floats
 from calibrant._weights import copies, effective_rows, shares
 from calibrant.calibrators._base import LabelledLogits
-from calibrant.calibrators._sampling import row_keys
+from calibrant.calibrators._row_order import row_keys
 from calibrant.formulas import Formula
 
 LARGE = 2_000_000  # logits from which on two folds must do

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import row_tiles
 from calibrant._types import Floats
 from calibrant.calibrators._base import LabelledLogits
+from calibrant.calibrators._row_order import Keys, row_keys
 from calibrant.profile import TemperatureProfile
 
 SAMPLE_ROWS = 20_000
-
-Keys = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -61,15 +59,3 @@ def _sample(keys: Keys, weight: Floats, most: int) -> Sample:
     first = np.flatnonzero(np.append(True, np.diff(keys[order]) > 0))
     weights = np.add.reduceat(weight[order], first)
     return Sample(order[first[:most]], weights[:most])
-
-
-def row_keys(values: Floats, labels: NDArray[np.integer]) -> Keys:
-    """A number per row, the same for the same values and label, and else hardly ever."""
-    rows, columns = values.shape
-    factors = np.random.default_rng(0).integers(2**63, size=columns, dtype=np.uint64) * 2 + 1
-    keys = np.empty(rows, np.uint64)
-    for tile in row_tiles(values):
-        bits = (values[tile].astype(np.float64) + 0.0).view(np.uint64)
-        bits ^= bits >> np.uint64(32)  # numbers with few digits end in zeros
-        keys[tile] = (bits * factors).sum(axis=1, dtype=np.uint64)
-    return keys + labels.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._types import Floats, Labels
-from calibrant.calibrators._sampling import Keys, row_keys
+from calibrant.calibrators._row_order import Keys, row_keys
 from calibrant.profile import TemperatureProfile
 
 _ROOM = 1.25  # times the rows that are kept: so many wait before they are sorted out

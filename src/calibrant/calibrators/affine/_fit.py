@@ -162,7 +162,8 @@ def diagonal_penalty(
 def slope_pull(features: NDArray[Any], weight: Floats, classes: int) -> float:
     """The default penalty of the slopes on these features."""
     squares = np.mean(np.square(features), axis=1, dtype=np.float64)
-    return SLOPE_PULL * float(shares(weight) @ squares) * classes / effective_rows(weight)
+    mean = float(np.sum(shares(weight) * squares))  # not by BLAS, whose sums depend on its threads
+    return SLOPE_PULL * mean * classes / effective_rows(weight)
 
 
 def _plus_one(change: Floats) -> Floats:

@@ -111,6 +111,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
     """
 
     _gives = LogitMap
+    _amplifies_rounding = True
 
     def __init__(
         self,
@@ -194,6 +195,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
 
     # --- fitting ---
 
+    @one_blas_thread()
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         start = scaling_start(data.logits, data.labels, data.weight)
         scaling = self._temperature_scaling(start.temperature)
@@ -223,10 +225,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
             start.centre,
             start.spread,
         )
-        with (
-            one_blas_thread(),
-            reporter(f"fitting {type(self).__name__}", self.progress) as report,
-        ):
+        with reporter(f"fitting {type(self).__name__}", self.progress) as report:
             weights, minimum = fit_network(
                 objective,
                 start,

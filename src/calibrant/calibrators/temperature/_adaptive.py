@@ -15,6 +15,7 @@ from calibrant._losses import ProfileLoss
 from calibrant._ops import Ops
 from calibrant._progress import reporter
 from calibrant._random import generator
+from calibrant._threads import one_blas_thread
 from calibrant._types import Floats, Progress, RandomState
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import best_temperature
@@ -56,6 +57,7 @@ class ProfileRows:
         return (np.asarray(self.profile.entropy(1.0), np.float64) / highest)[:, None]
 
 
+@one_blas_thread()
 def fit_anchored(
     profile: TemperatureProfile,
     reading_at: Callable[[float], Reading],

@@ -14,6 +14,7 @@ from calibrant._fit_info import FitInfo
 from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
 from calibrant.calibrators._parameters import check_choice, check_counts, check_positive
+from calibrant.calibrators._row_order import in_canonical_order
 from calibrant.calibrators.temperature._adaptive import (
     DEFAULT_LOSS,
     DEFAULT_MEMBERS,
@@ -177,7 +178,7 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
                 **common,
             )
         formula, info, _ = fit_anchored(
-            profile,
+            in_canonical_order(profile),
             lambda best: self._reading(k, best),
             hidden=() if self._linear else self.hidden,
             penalty=self.penalty,

@@ -1,0 +1,58 @@
+"""An order of the rows that follows from their content.
+
+Sums of the same numbers in another order differ in their last digits. Fits of networks, and fits in
+single precision, amplify such differences until they show in the probabilities. So these fits
+first put the rows into an order that does not depend on how they were given.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._arrays import row_tiles
+from calibrant._types import Floats
+from calibrant._weights import are_counts
+from calibrant.profile import TemperatureProfile
+
+Keys = NDArray[np.uint64]
+
+
+def row_keys(values: Floats, labels: NDArray[np.integer]) -> Keys:
+    """A number per row, the same for the same values and label, and else hardly ever."""
+    rows, columns = values.shape
+    factors = np.random.default_rng(0).integers(2**63, size=columns, dtype=np.uint64) * 2 + 1
+    keys = np.empty(rows, np.uint64)
+    for tile in row_tiles(values):
+        bits = (values[tile].astype(np.float64) + 0.0).view(np.uint64)
+        bits ^= bits >> np.uint64(32)  # numbers with few digits end in zeros
+        keys[tile] = (bits * factors).sum(axis=1, dtype=np.uint64)
+    return keys + labels.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+
+
+def canonical_rows(
+    values: Floats, labels: NDArray[np.integer], weight: Floats
+) -> tuple[NDArray[np.intp], Floats]:
+    """The rows in their own order, and their weights.
+
+    Whole weights count repeated rows, so copies of a row become one row with the sum of their
+    weights. Other weights are not added up: they would stand for another number of rows.
+    """
+    keys = row_keys(values, labels)
+    order = np.lexsort((weight, keys))
+    if not are_counts(weight):
+        return order, weight[order]
+    keys = keys[order]
+    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    return order[first], np.add.reduceat(weight[order], first)
+
+
+def in_canonical_order(profile: TemperatureProfile) -> TemperatureProfile:
+    """The rows of a profile in their own order.
+
+    Rows are told apart by their largest logits and their labels' logits, then by their weights and
+    their NLL.
+    """
+    seen = np.column_stack([profile.top_logits(), profile.label_gap])
+    keys = row_keys(seen, profile.finite_classes)
+    return profile.take(np.lexsort((profile.row_nll(1.0), profile.weight, keys)))
