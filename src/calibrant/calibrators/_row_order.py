@@ -35,11 +35,14 @@ def canonical_rows(
 ) -> tuple[NDArray[np.intp], Floats]:
     """The rows in their own order, and their weights.
 
+    They are sorted by the label's value, so that rows at equal distances are a fair sample, and so
+    that scores which differ by rounding alone keep their order. The rest of a row decides ties.
+
     Whole weights count repeated rows, so copies of a row become one row with the sum of their
     weights. Other weights are not added up: they would stand for another number of rows.
     """
     keys = row_keys(values, labels)
-    order = np.lexsort((weight, keys))
+    order = np.lexsort((weight, keys, values[np.arange(len(labels)), labels]))
     if not are_counts(weight):
         return order, weight[order]
     keys = keys[order]
@@ -47,12 +50,7 @@ def canonical_rows(
     return order[first], np.add.reduceat(weight[order], first)
 
 
-def in_canonical_order(profile: TemperatureProfile) -> TemperatureProfile:
-    """The rows of a profile in their own order.
-
-    Rows are told apart by their largest logits and their labels' logits, then by their weights and
-    their NLL.
-    """
-    seen = np.column_stack([profile.top_logits(), profile.label_gap])
-    keys = row_keys(seen, profile.finite_classes)
-    return profile.take(np.lexsort((profile.row_nll(1.0), profile.weight, keys)))
+def profile_order(profile: TemperatureProfile) -> NDArray[np.intp]:
+    """The same order for the rows of a profile, whose NLL decides ties."""
+    label_logit = profile.top_logits(1)[:, 0] + profile.scale * profile.label_gap
+    return np.lexsort((profile.weight, profile.row_nll(1.0), label_logit))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from calibrant._threads import one_blas_thread
 from calibrant._types import Floats, Progress, RandomState
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import best_temperature
+from calibrant.calibrators._row_order import profile_order
 from calibrant.calibrators._sampling import Sample, sample_of_profile
 from calibrant.calibrators.temperature import _anchored, _paper_recipe
 from calibrant.formulas import (
@@ -78,7 +79,12 @@ def fit_anchored(
     Beside the formula and the report: the logarithm of the temperature of each of these rows had it
     not been fitted on.
     """
-    sample = sample_of_profile(profile) if sample is None else sample
+    order = profile_order(profile)
+    profile, place = profile.take(order), np.argsort(order)
+    if sample is not None:
+        sample = replace(sample, index=place[sample.index])
+    else:
+        sample = sample_of_profile(profile)
     start = best_temperature(profile, loss, prior_rows="auto")
     reading = reading_at(start.x)
     inputs = np.clip(reading.read(ProfileRows(profile)), -LARGEST_INPUT, LARGEST_INPUT)
@@ -113,7 +119,7 @@ def fit_anchored(
         **_losses(profile, loss, formula, inputs),
         details=fit.details,
     )
-    return formula, info, fit.left_out
+    return formula, info, fit.left_out if sample is not None else fit.left_out[place]
 
 
 def fit_published(

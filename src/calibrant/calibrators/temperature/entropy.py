@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from calibrant._types import InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
-from calibrant.calibrators._row_order import in_canonical_order
 from calibrant.calibrators.temperature._adaptive import DEFAULT_LOSS, fit_anchored
 from calibrant.calibrators.temperature._checks import check_adaptive
 from calibrant.formulas import LogEntropy, NetworkTemperature
@@ -76,7 +75,7 @@ class EntropyTemperatureScaling(ProfileCalibrator):
 
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
         formula, info, _ = fit_anchored(
-            in_canonical_order(profile),
+            profile,
             lambda best: LogEntropy(SMALLEST_ENTROPY),
             hidden=(),
             loss=self.loss,

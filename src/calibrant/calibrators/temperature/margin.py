@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from calibrant._types import InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
-from calibrant.calibrators._row_order import in_canonical_order
 from calibrant.calibrators.temperature._adaptive import (
     DEFAULT_LOSS,
     DEFAULT_MEMBERS,
@@ -88,7 +87,7 @@ class MarginTemperatureScaling(ProfileCalibrator):
 
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
         formula, info, _ = fit_anchored(
-            in_canonical_order(profile),
+            profile,
             lambda best: Margin(),
             hidden=self.hidden,
             loss=self.loss,

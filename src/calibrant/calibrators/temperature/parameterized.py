@@ -14,7 +14,6 @@ from calibrant._fit_info import FitInfo
 from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
 from calibrant.calibrators._parameters import check_choice, check_counts, check_positive
-from calibrant.calibrators._row_order import in_canonical_order
 from calibrant.calibrators.temperature._adaptive import (
     DEFAULT_LOSS,
     DEFAULT_MEMBERS,
@@ -178,7 +177,7 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
                 **common,
             )
         formula, info, _ = fit_anchored(
-            in_canonical_order(profile),
+            profile,
             lambda best: self._reading(k, best),
             hidden=() if self._linear else self.hidden,
             penalty=self.penalty,
