@@ -41,16 +41,30 @@ def canonical_rows(
     Whole weights count repeated rows, so copies of a row become one row with the sum of their
     weights. Other weights are not added up: they would stand for another number of rows.
     """
-    keys = row_keys(values, labels)
-    order = np.lexsort((weight, keys, values[np.arange(len(labels)), labels]))
+    own = values[np.arange(len(labels)), labels]
+    order, tied = _sorted(own)
+    keys = row_keys(values[order[tied]], labels[order[tied]])
+    inner = np.lexsort((weight[order[tied]], keys, own[order[tied]]))
+    order[tied] = order[tied][inner]
     if not are_counts(weight):
         return order, weight[order]
-    keys = keys[order]
-    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    starts = np.ones(len(order), bool)
+    starts[tied] = np.append(True, (np.diff(own[order[tied]]) > 0) | (np.diff(keys[inner]) != 0))
+    first = np.flatnonzero(starts)
     return order[first], np.add.reduceat(weight[order], first)
 
 
 def profile_order(profile: TemperatureProfile) -> NDArray[np.intp]:
     """The same order for the rows of a profile, whose NLL decides ties."""
-    label_logit = profile.top_logits(1)[:, 0] + profile.scale * profile.label_gap
-    return np.lexsort((profile.weight, profile.row_nll(1.0), label_logit))
+    own = profile.top_logits(1)[:, 0] + profile.scale * profile.label_gap
+    order, tied = _sorted(own)
+    some = profile.take(order[tied])
+    order[tied] = order[tied][np.lexsort((some.weight, some.row_nll(1.0), own[order[tied]]))]
+    return order
+
+
+def _sorted(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """An order of rising values, and the places in it of values that occur more than once."""
+    order = np.argsort(values)
+    same = np.diff(values[order]) == 0.0
+    return order, np.flatnonzero(np.append(same, False) | np.append(False, same))
