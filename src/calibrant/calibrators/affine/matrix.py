@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LabelledLogits
+from calibrant.calibrators._best_temperature import Start
 from calibrant.calibrators._parameters import check_counts, check_strength
 from calibrant.calibrators.affine._base import NO_MATRIX, AffineCalibrator
 from calibrant.calibrators.affine._fit import (
@@ -17,10 +18,11 @@ from calibrant.calibrators.affine._fit import (
     Strength,
     diagonal_penalty,
     fit_affine_map,
+    plain_logits,
     slope_pull,
 )
 from calibrant.calibrators.affine._loss import Penalty, row_means
-from calibrant.formulas import Features, LogProbabilities, PlainLogits
+from calibrant.formulas import Features, LogProbabilities
 
 
 class FullMatrixCalibrator(AffineCalibrator, ABC):
@@ -46,7 +48,7 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
         self.input = input
 
     @abstractmethod
-    def _features(self) -> Features:
+    def _features(self, start: Start, data: LabelledLogits) -> Features:
         """What the matrix reads."""
 
     @final
@@ -59,7 +61,7 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
     @final
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         method = AffineMethod(
-            features=lambda start, rows: self._features(),
+            features=self._features,
             unit=lambda start: 1.0 / start.temperature,
             penalty=self._penalty,
             full=self._full,
@@ -139,8 +141,8 @@ class MatrixScaling(FullMatrixCalibrator):
     (10, 10)
     """
 
-    def _features(self) -> Features:
-        return PlainLogits()
+    def _features(self, start: Start, data: LabelledLogits) -> Features:
+        return plain_logits(start, data)
 
 
 class DirichletCalibration(FullMatrixCalibrator):
@@ -198,5 +200,5 @@ class DirichletCalibration(FullMatrixCalibrator):
     (10, 10)
     """
 
-    def _features(self) -> Features:
+    def _features(self, start: Start, data: LabelledLogits) -> Features:
         return LogProbabilities()

@@ -81,7 +81,7 @@ def fit_ordered(data: LabelledLogits, knots: int, network: NetworkSettings) -> O
     k = min(network.top_k, profile.n_classes)
     formula, info, log_t = fit_anchored(
         profile,
-        lambda best: LogGaps(k, best, SMALLEST_GAP),
+        lambda best, origin: LogGaps(k, best, SMALLEST_GAP, origin),
         hidden=network.hidden,
         loss=DEFAULT_LOSS,
         penalty="auto",

@@ -19,6 +19,7 @@ from calibrant._threads import one_blas_thread
 from calibrant._types import Floats, Progress, RandomState
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import best_temperature
+from calibrant.calibrators._origin import origin_of
 from calibrant.calibrators._row_order import profile_order
 from calibrant.calibrators._sampling import Sample, sample_of_profile
 from calibrant.calibrators.temperature import _anchored, _paper_recipe
@@ -61,7 +62,7 @@ class ProfileRows:
 @one_blas_thread()
 def fit_anchored(
     profile: TemperatureProfile,
-    reading_at: Callable[[float], Reading],
+    reading_at: Callable[[float, float], Reading],
     *,
     hidden: Sequence[int],
     loss: str,
@@ -73,7 +74,7 @@ def fit_anchored(
     progress: Progress,
     sample: Sample | None = None,
 ) -> tuple[NetworkTemperature, FitInfo, Floats]:
-    """The default recipe: networks that read ``reading_at(best temperature)`` of every row.
+    """The default recipe: networks that read ``reading_at(best temperature, origin)`` of a row.
 
     ``sample`` has the rows that are chosen on, those of the profile's own sample unless given.
     Beside the formula and the report: the logarithm of the temperature of each of these rows had it
@@ -86,7 +87,7 @@ def fit_anchored(
     else:
         sample = sample_of_profile(profile)
     start = best_temperature(profile, loss, prior_rows="auto")
-    reading = reading_at(start.x)
+    reading = reading_at(start.x, origin_of(profile.top_logits(1)[:, 0], profile.weight, start.x))
     inputs = np.clip(reading.read(ProfileRows(profile)), -LARGEST_INPUT, LARGEST_INPUT)
     with reporter(f"fitting {title}", progress) as report:
         fit = _anchored.fit(
