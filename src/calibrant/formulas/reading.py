@@ -141,8 +141,8 @@ class LogGaps(TopReading):
 
     Notes
     -----
-    z_1 - origin and log(smallest + (z_1 - z_i) / unit) for i = 2 .. k, z_1 >= z_2 >= .. being the sorted
-    logits.
+    z_1 - origin and log(smallest + (z_1 - z_i) / unit) for i = 2 .. k, z_1 >= z_2 >= .. being the
+    sorted logits.
 
     Examples
     --------
