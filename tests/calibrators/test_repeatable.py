@@ -157,6 +157,21 @@ def test_float32_logits_with_an_offset_lose_no_digits(
     )
 
 
+@pytest.mark.parametrize("method", ["mpts", "spts"])
+def test_the_network_of_two_float32_logits_loses_no_digits(method: str) -> None:
+    """Without an increasing map before it, the network reads the logits themselves."""
+    rng = np.random.default_rng(3)
+    logits = rng.standard_normal((2000, 2)) * rng.uniform(0.2, 1.0, (2000, 1))
+    temperature = 1.0 + 0.5 * np.sqrt(np.ptp(logits, axis=1, keepdims=True))
+    labels = np.argmax(logits / temperature + rng.gumbel(size=logits.shape), axis=1)
+    narrow = (logits + 1e6).astype(np.float32)
+    model = calibrant.calibrator(method).fit(narrow, labels)
+    assert isinstance(model.formula_, NetworkTemperature)
+    assert np.ptp(model.temperature(narrow)) > 0.1
+    wide = model.predict_proba(narrow.astype(np.float64))
+    np.testing.assert_allclose(model.predict_proba(narrow), wide, rtol=0, atol=1e-6)
+
+
 def test_usual_logits_have_no_origin() -> None:
     logits, labels = labelled(10)
     gaps = calibrant.PTS().fit(logits, labels).formula_
