@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from calibrant._types import Floats
 from calibrant._weights import are_counts
 
+ABOVE = 1e-12  # how far, as a share, an edge lies above a score that is cut; beyond all rounding
+
 
 @dataclass(frozen=True)
 class SortedScores:
@@ -32,13 +34,16 @@ class SortedScores:
     def edges(self, cuts: Floats) -> Floats:
         """The edges at given masses: halfway between the last score before and the first after.
 
-        A cut inside a row's own weight is an edge at its score, as if the row stood there often.
+        A cut inside a row's own weight, or between rows of one score, is an edge just above that
+        score. An edge at the score itself would let the last digit decide about the bin, which is
+        another one in PyTorch or ONNX than in NumPy.
         """
         last = np.searchsorted(self.mass, cuts, side="left")
         first = np.searchsorted(self.mass, cuts, side="right")
         end = len(self.score) - 1
         before, after = self.score[np.minimum(last, end)], self.score[np.minimum(first, end)]
-        return np.asarray(before + 0.5 * (after - before))
+        middle = before + 0.5 * (after - before)
+        return np.asarray(np.where(after > before, middle, before * (1.0 + ABOVE)))
 
     def sums(self, edges: Floats, values: Floats) -> Floats:
         """The sum in each bin of values that are in the scores' own (unsorted) order."""
