@@ -353,6 +353,27 @@ def test_scores_of_another_shape(shape):
         model.fit(np.zeros(shape), y)
 
 
+def test_negative_probabilities_are_refused():
+    classifier = Scripted("predict_proba").fit(None, ["a", "b", "c"])
+    reader = ScoreReader("predict_proba", classifier.classes_)
+    probs = np.array([[0.5, 0.5, 0.0], [0.7, 0.6, -0.3]])
+    told = r"predict_proba must .* got -0\.3 at row 1, class c\. If these are scores"
+    with pytest.raises(ValueError, match=told):
+        reader.logits(classifier, probs)
+    model = CalibratedClassifier(classifier, "ts", cv="prefit", response_method="predict_proba")
+    with pytest.raises(ValueError, match=told):
+        model.fit(probs, ["a", "b"])
+
+
+def test_probabilities_below_zero_by_rounding_count_as_zero():
+    classifier = Scripted("predict_proba").fit(None, [0, 1, 2])
+    reader = ScoreReader("predict_proba", classifier.classes_)
+    np.testing.assert_array_equal(
+        reader.logits(classifier, np.array([[0.5, 0.5, -5e-7]])),
+        reader.logits(classifier, np.array([[0.5, 0.5, 0.0]])),
+    )
+
+
 # --- folds that lack a class -------------------------------------------------------------------
 
 

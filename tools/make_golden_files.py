@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "platt-zeros": ("platt", {"input": "probs"}),
     "vector-unseen": ("vector", {}),
 }
+ORIGINS = {"pts-origin": "pts", "pts-linear-origin": "pts-linear", "vector-origin": "vector"}
 
 
 def example(classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -61,10 +63,21 @@ def chain() -> Calibrator:
     return calibrant.Uncalibrated()._keep(formula, FitInfo(True, "given"), CLASSES)
 
 
+def with_origin(method: str) -> Calibrator:
+    """A fitted calibrator whose formula reads logits from another origin."""
+    calibrator = fitted(method)
+    part = "features" if method == "vector" else "reading"
+    moved = replace(getattr(calibrator.formula_, part), origin=0.5)
+    formula = replace(calibrator.formula_, **{part: moved})
+    return calibrator._keep(formula, calibrator.fit_info_, CLASSES)
+
+
 def fitted(name: str) -> Calibrator:
     """A calibrator by its name here, fitted on the example."""
     if name == "chain":
         return chain()
+    if name in ORIGINS:
+        return with_origin(ORIGINS[name])
     method, parameters = VARIANTS.get(name, (name, {}))
     calibrator = calibrant.calibrator(method, **parameters)
     classes = 2 if calibrator.two_classes_only else CLASSES
@@ -99,7 +112,7 @@ def main(folder: Path) -> None:
     (folder / "others").mkdir(parents=True, exist_ok=True)
     answers = folder / "probabilities.npz"
     known = dict(np.load(answers)) if answers.exists() else {}
-    for name in (*REGISTRY, *VARIANTS, "chain"):
+    for name in (*REGISTRY, *VARIANTS, *ORIGINS, "chain"):
         path = folder / f"{name}.safetensors"
         if path.exists():
             continue

@@ -237,7 +237,7 @@ def _find_top(block: Any, top: Any, value: Any) -> None:
 @njit(**OPTIONS)
 def _read(top: Any, reading: int, numbers: Any, low: Any, high: Any, inputs: Any) -> None:
     """What a network reads of the largest values."""
-    unit, smallest = numbers[0], numbers[1]
+    unit, smallest, origin = numbers[0], numbers[1], numbers[4]
     for i in range(low.shape[0]):
         if reading == MARGIN:
             for row in range(ROWS):
@@ -247,7 +247,7 @@ def _read(top: Any, reading: int, numbers: Any, low: Any, high: Any, inputs: Any
                 inputs[i, row] = log((top[0, row] - top[i, row]) / unit + smallest)
         else:
             for row in range(ROWS):
-                inputs[i, row] = top[i, row]
+                inputs[i, row] = top[i, row] - origin
         least, most = low[i], high[i]
         for row in range(ROWS):
             value = inputs[i, row] if inputs[i, row] > least else least

@@ -101,7 +101,8 @@ def _network(formula: NetworkTemperature) -> Kernel | None:
     if None in kinds or large or formula.clip is not None:
         return None
     of_reading = [getattr(reading, name, 1.0) for name in ("unit", "smallest")]
-    numbers = np.array([*of_reading, *vars(link).values()], np.float32)
+    origin = getattr(reading, "origin", 0.0)
+    numbers = np.array([*of_reading, *vars(link).values(), origin], np.float32)
     fitted = (
         reading.fewest_classes,
         *kinds,

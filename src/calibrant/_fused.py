@@ -219,8 +219,8 @@ _PLANS: dict[type[Formula], Callable[[Any], Plan | None]] = {
     Mixture: _mixture,
 }
 _READINGS: dict[type, tuple[int, tuple[str, ...]]] = {
-    TopLogits: (0, ()),
-    LogGaps: (1, ("unit", "smallest")),
+    TopLogits: (0, ("origin",)),
+    LogGaps: (1, ("unit", "smallest", "origin")),
     Margin: (2, ()),
     LogEntropy: (3, ("smallest",)),
 }

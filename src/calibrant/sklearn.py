@@ -48,6 +48,7 @@ Split = tuple[Any, Any]  # the rows to train on and the rows held out
 #: where it is merely wrong: one temperature serves neither unless the tails are cut (and no
 #: temperature explains a label on a logit of -inf). scikit-learn adds the same number.
 SMALLEST_PROBABILITY = 1e-12
+ROUNDING = 1e-6  # by which a probability may lie below 0; it then counts as 0
 #: The share of the uniform distribution that is mixed into votes, whose zeros are no certainty.
 UNIFORM_SHARE = 1e-3
 SMALLEST_VOTE = 1e-6  # the smallest probability but 0 of a model that votes
@@ -183,7 +184,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ------
         ValueError
             Where a parameter is refused, there are fewer than two classes, or more than two for a
-            method that is for two.
+            method that is for two, or where the classifier gives negative probabilities.
         TypeError
             Where the classifier has no method to take scores from.
 
@@ -617,9 +618,6 @@ def _raw_logits(
     estimator: Any, X: Any, method: ResponseMethod, count: int, uniform: float
 ) -> Floats:
     values = _response(estimator, X, method)
-    if method == "predict_proba":
-        mixed = (1.0 - uniform) * values + uniform / max(count, 1)
-        values = np.log(np.maximum(mixed, SMALLEST_PROBABILITY))
     if method == "decision_function" and count == 2 and values.size == len(values):
         margin = values.reshape(-1)
         values = np.stack([np.zeros_like(margin), margin], axis=1)
@@ -628,7 +626,24 @@ def _raw_logits(
             f"{method} must give one score per class or a binary margin: shape (rows, {count}), "
             f"got shape {values.shape}"
         )
-    return values
+    if method != "predict_proba":
+        return values
+    _check_not_negative(values, estimator)
+    mixed = (1.0 - uniform) * values + uniform / max(count, 1)
+    return np.asarray(np.log(np.maximum(mixed, SMALLEST_PROBABILITY)))
+
+
+def _check_not_negative(probs: Floats, estimator: Any) -> None:
+    """Refuse probabilities below 0 by more than rounding."""
+    wrong = np.argwhere(probs < -ROUNDING)
+    if not len(wrong):
+        return
+    row, column = wrong[0]
+    raise ValueError(
+        "predict_proba must give probabilities of at least 0, got "
+        f"{probs[row, column]:.6g} at row {row}, class {np.asarray(estimator.classes_)[column]}. "
+        "If these are scores, return them from decision_function"
+    )
 
 
 def _finite(logits: Floats) -> Floats:

@@ -46,10 +46,10 @@ constexpr DEVICE int layer_start(int layer) {
 struct alignas(16) Four { float at[4]; };
 
 // How many numbers a reading has before the network's.
-constexpr int READING_NUMBERS = READING == 1 ? 2 : READING == 3 ? 1 : 0;
+constexpr int READING_NUMBERS = READING == 1 ? 3 : READING == 2 ? 0 : 1;
 
 struct Numbers {
-  float reading[2], link[2], low[INPUTS], high[INPUTS];
+  float reading[3], link[2], low[INPUTS], high[INPUTS];
   alignas(16) float weights[layer_start(LAYERS)];
 };
 
@@ -87,6 +87,8 @@ DEVICE void keep(Numbers& numbers, const Fitted& fitted) {
 
 // one input, from the largest value and the i-th
 DEVICE float input_of(int i, float first, float value, const Numbers& numbers) {
+  if (READING == 0) value -= numbers.reading[0];
+  if (READING == 1 && i == 0) value -= numbers.reading[2];
   if (READING == 1 && i > 0) {
     value = log_fast((first - value) * inverse_of(numbers.reading[0]) + numbers.reading[1]);
   }

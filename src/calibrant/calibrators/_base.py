@@ -590,6 +590,8 @@ class LogitCalibrator(Calibrator, ABC):
         scores, share = self._mixed(*rows)
         data = self._entered(scores, *rows[1:])
         warn_if_unrelated(association(data.logits, data.labels, None, "logits"))
+        if self._amplifies_rounding:
+            data = data.in_canonical_order()
         formula, info = self._fit_seen(data)
         some = some_rows(len(data.labels))
         if self._will_keep_arg_max():
@@ -627,6 +629,10 @@ class LogitCalibrator(Calibrator, ABC):
         if not used.all():
             values, target, weight = values[used], target[used], weight[used]
         return LabelledLogits(values, target, weight)
+
+    #: Whether differences in the last digits grow in the fit. Rows are then put into an order of
+    #: their own first, so that the order in which they were given does not matter.
+    _amplifies_rounding: ClassVar[bool] = False
 
     #: What to do where a fit needs too much memory.
     _memory_remedy: ClassVar[str] = (

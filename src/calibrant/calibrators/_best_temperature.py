@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._losses import ProfileLoss
 from calibrant._optimize import ScalarResult, best_of_scan, falling_then_rising, newton_root
 from calibrant._types import Floats, InputKind, Labels
-from calibrant._weights import effective_rows
+from calibrant._weights import copies, effective_rows
 from calibrant.calibrators._direct_scaling import DirectLoss
 from calibrant.profile import DEFAULT_TOP_K, EXACT_CLASSES, TemperatureProfile
 
@@ -42,7 +42,7 @@ def best_temperature(
     result = _searched(problem, loss, pull, bounds)
     best = float(np.exp(-result.x))
     if pull > 0.0 and not problem.label_gap.any():
-        return ScalarResult(best, False, _no_error(len(profile)))
+        return ScalarResult(best, False, _no_error(round(copies(profile.weight).sum())))
     if result.converged:
         return ScalarResult(best, True, result.message)
     return ScalarResult(

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from calibrant._types import Floats
 from calibrant._weights import effective_rows
 from calibrant.calibrators._labelled_logits import LabelledLogits
-from calibrant.calibrators._sampling import Values, row_keys
+from calibrant.calibrators._row_order import row_keys
+from calibrant.calibrators._sampling import Values
 
 LARGE = 2_000_000  # logits from which on two folds must do
 FEWEST_PER_FOLD = 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calibrant._types import Floats, Labels
+from calibrant.calibrators._row_order import canonical_rows
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,14 @@ class LabelledLogits:
     def n_classes(self) -> int:
         """The number of classes."""
         return int(self.logits.shape[1])
+
+    def in_canonical_order(self) -> LabelledLogits:
+        """The rows in an order of their own; copies of a row are one row with their weight.
+
+        Returns
+        -------
+        LabelledLogits
+            Rows that do not depend on the order in which these were given.
+        """
+        index, weight = canonical_rows(self.logits, self.labels, self.weight)
+        return LabelledLogits(self.logits[index], self.labels[index], weight)

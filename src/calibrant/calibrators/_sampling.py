@@ -13,15 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import row_tiles
 from calibrant._types import Floats
 from calibrant._weights import are_counts
 from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._row_order import Keys, row_keys
 from calibrant.profile import TemperatureProfile
 
 SAMPLE_ROWS = 20_000
-
-Keys = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -172,15 +170,3 @@ def stirred(keys: Keys) -> Keys:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
     return keys ^ (keys >> np.uint64(31))
-
-
-def row_keys(values: Floats, labels: NDArray[np.integer]) -> Keys:
-    """A number per row, the same for the same values and label, and else hardly ever."""
-    rows, columns = values.shape
-    factors = np.random.default_rng(0).integers(2**63, size=columns, dtype=np.uint64) * 2 + 1
-    keys = np.empty(rows, np.uint64)
-    for tile in row_tiles(values):
-        bits = (values[tile].astype(np.float64) + 0.0).view(np.uint64)
-        bits ^= bits >> np.uint64(32)  # numbers with few digits end in zeros
-        keys[tile] = (bits * factors).sum(axis=1, dtype=np.uint64)
-    return keys + labels.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)

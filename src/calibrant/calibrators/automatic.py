@@ -125,6 +125,8 @@ class AutoCalibrator(LogitCalibrator):
     True
     """
 
+    _amplifies_rounding = True
+
     def __init__(
         self,
         preserve_accuracy: bool = False,

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from calibrant._ops import Ops
-from calibrant._parts import LARGEST, Part, checked_array, checked_part, checked_positive, require
+from calibrant._parts import (
+    LARGEST,
+    Part,
+    checked_array,
+    checked_number,
+    checked_part,
+    checked_positive,
+    require,
+)
 from calibrant._rows import log_softmax, softmax, uniform
 from calibrant._types import Array, Floats
 from calibrant.formulas._base import LogitMap
@@ -44,6 +52,12 @@ class Features(Part, ABC):
 class PlainLogits(Features):
     """The logits themselves.
 
+    Parameters
+    ----------
+    origin : float, default 0
+        What is subtracted from them: about where the logits lie, if that is far from 0. A float32
+        number is subtracted without rounding, so that float32 logits lose no digits.
+
     Examples
     --------
     >>> import numpy as np
@@ -53,9 +67,19 @@ class PlainLogits(Features):
     """
 
     kind: ClassVar[str] = "plain-logits"
+    version: ClassVar[int] = 2
+
+    origin: float = 0.0
+
+    def __post_init__(self) -> None:
+        checked_number(self, "origin")
+
+    @classmethod
+    def upgraded(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
+        return {**values, "origin": 0.0} if version == 1 else super().upgraded(version, values)
 
     def read(self, logits: Array, masked: Array, ops: Ops) -> Array:
-        return logits
+        return logits - ops.constant(self.origin, logits)
 
 
 @dataclass(frozen=True, eq=False)

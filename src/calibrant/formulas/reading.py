@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from calibrant._ops import Ops
-from calibrant._parts import Part, checked_count, checked_positive
+from calibrant._parts import Part, checked_count, checked_number, checked_positive
 from calibrant._rows import entropy_share, top_k
 from calibrant._types import Array
 
@@ -92,6 +92,9 @@ class TopLogits(TopReading):
     ----------
     k : int
         How many.
+    origin : float, default 0
+        What is subtracted from them: about where the logits lie, if that is far from 0. A float32
+        number is subtracted without rounding, so that float32 logits lose no digits.
 
     Examples
     --------
@@ -103,14 +106,22 @@ class TopLogits(TopReading):
     """
 
     kind: ClassVar[str] = "top-logits"
+    version: ClassVar[int] = 2
 
     k: int
+    origin: float = 0.0
 
     def __post_init__(self) -> None:
         checked_count(self, "k")
+        checked_number(self, "origin")
+
+    @classmethod
+    def upgraded(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
+        return {**values, "origin": 0.0} if version == 1 else super().upgraded(version, values)
 
     def read(self, rows: RowSource) -> Array:
-        return rows.top(self.k)
+        top = rows.top(self.k)
+        return top - rows.ops.constant(self.origin, top)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +136,13 @@ class LogGaps(TopReading):
         What the gaps are measured in: the best single temperature.
     smallest : float
         What is added before the logarithm: smaller gaps are all alike to it.
+    origin : float, default 0
+        What is subtracted from the largest logit, see ``TopLogits``.
 
     Notes
     -----
-    z_1 and log(smallest + (z_1 - z_i) / unit) for i = 2 .. k, z_1 >= z_2 >= .. being the sorted
-    logits.
+    z_1 - origin and log(smallest + (z_1 - z_i) / unit) for i = 2 .. k, z_1 >= z_2 >= .. being the
+    sorted logits.
 
     Examples
     --------
@@ -141,24 +154,32 @@ class LogGaps(TopReading):
     """
 
     kind: ClassVar[str] = "log-gaps"
+    version: ClassVar[int] = 2
 
     k: int
     unit: float
     smallest: float
+    origin: float = 0.0
 
     def __post_init__(self) -> None:
         checked_count(self, "k")
         checked_positive(self, "unit")
         checked_positive(self, "smallest")
+        checked_number(self, "origin")
+
+    @classmethod
+    def upgraded(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
+        return {**values, "origin": 0.0} if version == 1 else super().upgraded(version, values)
 
     def read(self, rows: RowSource) -> Array:
         top, ops = rows.top(self.k), rows.ops
         first = top[..., :1]
+        place = first - ops.constant(self.origin, top)
         if self.k == 1:
-            return first
+            return place
         unit, smallest = ops.constant(self.unit, top), ops.constant(self.smallest, top)
         gaps = first - top[..., 1 : self.k]
-        return ops.concat([first, ops.log(gaps / unit + smallest)])
+        return ops.concat([place, ops.log(gaps / unit + smallest)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.calibrators._sampling import LAST_KEY, Keys, copy_keys
+from calibrant.calibrators._row_order import Keys
+from calibrant.calibrators._sampling import LAST_KEY, copy_keys
 
 MOST_VALUES = 2**20  # different values whose copies are counted: 16 MB
 

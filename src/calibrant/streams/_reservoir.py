@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._types import Floats, Labels
-from calibrant.calibrators._sampling import Keys, row_keys, stirred
+from calibrant.calibrators._row_order import Keys, row_keys
+from calibrant.calibrators._sampling import stirred
 from calibrant.profile import TemperatureProfile
 from calibrant.streams._copies import CopyKeys
 

@@ -17,6 +17,7 @@ class AffineCalibrator(LogitCalibrator, ABC):
     """softmax(u W + b) or softmax(v * u + b) of features u of the logits."""
 
     _gives = AffineMap
+    _amplifies_rounding = True
     #: Whether the slopes are a matrix, or one number per class.
     _full: ClassVar[bool] = False
 

@@ -19,13 +19,14 @@ from calibrant._weights import effective_rows, shares
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import Start, scaling_start
 from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._origin import origin_of
 from calibrant.calibrators.affine._loss import (
     AffineFit,
     Penalty,
     fit_affine,
     working_precision,
 )
-from calibrant.formulas.affine import AffineMap, Features, affine_inputs
+from calibrant.formulas.affine import AffineMap, Features, PlainLogits, affine_inputs
 
 Strength = float | str  # a penalty, or "auto"
 
@@ -39,7 +40,7 @@ INTERCEPT_PULL = 3.0  # ... and on intercepts
 class AffineMethod:
     """What one affine method does its own way."""
 
-    features: Callable[[Start, float], Features]  # of the start, and of so many effective rows
+    features: Callable[[Start, LabelledLogits], Features]
     unit: Callable[[Start], float]  # the slope at which the map is the start
     penalty: Callable[[NDArray[Any], Floats], Penalty]  # for features of rows with such weights
     full: bool  # whether the slopes are a matrix, or one number per class
@@ -73,8 +74,7 @@ def fit_from_start(
     first: Floats | None = None,
 ) -> tuple[AffineMap, FitInfo, Floats]:
     """The same from a given start; ``first`` is another fit's flat solution, the last one given."""
-    rows = effective_rows(data.weight)
-    read, unit = method.features(start, rows), method.unit(start)
+    read, unit = method.features(start, data), method.unit(start)
     masked = np.isneginf(data.logits)
     features = _features(read, unit, data.logits, masked)
     with reporter(f"fitting {title}", progress) as report:
@@ -92,6 +92,11 @@ def fit_from_start(
         )
     formula = AffineMap(read, unit * _plus_one(fit.change), fit.intercept, LARGEST)
     return formula, _info(start, fit, method), fit.minimum.x
+
+
+def plain_logits(start: Start, data: LabelledLogits) -> Features:
+    """The features of methods that read the logits themselves."""
+    return PlainLogits(origin_of(data.logits.max(axis=1), data.weight, start.temperature))
 
 
 def _features(read: Features, unit: float, logits: Floats, masked: NDArray[np.bool_]) -> Any:
@@ -163,7 +168,8 @@ def diagonal_penalty(
 def slope_pull(features: NDArray[Any], weight: Floats, classes: int) -> float:
     """The default penalty of the slopes on these features."""
     squares = np.mean(np.square(features), axis=1, dtype=np.float64)
-    return SLOPE_PULL * float(shares(weight) @ squares) * classes / effective_rows(weight)
+    mean = float(np.sum(shares(weight) * squares))  # not by BLAS, whose sums depend on its threads
+    return SLOPE_PULL * mean * classes / effective_rows(weight)
 
 
 def _plus_one(change: Floats) -> Floats:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted
+from calibrant.calibrators._best_temperature import Start
 from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._parameters import check_counts, check_strength
 from calibrant.calibrators.affine._base import NO_MATRIX, AffineCalibrator
@@ -18,10 +19,11 @@ from calibrant.calibrators.affine._fit import (
     Strength,
     diagonal_penalty,
     fit_affine_map,
+    plain_logits,
     slope_pull,
 )
 from calibrant.calibrators.affine._loss import Penalty, row_means
-from calibrant.formulas import Features, LogProbabilities, PlainLogits
+from calibrant.formulas import Features, LogProbabilities
 
 
 class FullMatrixCalibrator(AffineCalibrator, ABC):
@@ -47,7 +49,7 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
         self.input = input
 
     @abstractmethod
-    def _features(self) -> Features:
+    def _features(self, start: Start, data: LabelledLogits) -> Features:
         """What the matrix reads."""
 
     @final
@@ -60,7 +62,7 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
     @final
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         method = AffineMethod(
-            features=lambda start, rows: self._features(),
+            features=self._features,
             unit=lambda start: 1.0 / start.temperature,
             penalty=self._penalty,
             full=self._full,
@@ -140,8 +142,8 @@ class MatrixScaling(FullMatrixCalibrator):
     (10, 10)
     """
 
-    def _features(self) -> Features:
-        return PlainLogits()
+    def _features(self, start: Start, data: LabelledLogits) -> Features:
+        return plain_logits(start, data)
 
 
 class DirichletCalibration(FullMatrixCalibrator):
@@ -199,5 +201,5 @@ class DirichletCalibration(FullMatrixCalibrator):
     (10, 10)
     """
 
-    def _features(self) -> Features:
+    def _features(self, start: Start, data: LabelledLogits) -> Features:
         return LogProbabilities()

@@ -54,7 +54,8 @@ class StructuredCalibrator(AffineCalibrator, ABC):
         )
 
 
-def _smoothed(start: Start, rows: float) -> Features:
+def _smoothed(start: Start, data: LabelledLogits) -> Features:
+    rows = effective_rows(data.weight)
     return SmoothedLogProbabilities(start.temperature, 1.0 / (rows + 1.0))
 
 

@@ -25,8 +25,9 @@ from calibrant.calibrators.affine._fit import (
     Strength,
     diagonal_penalty,
     fit_from_start,
+    plain_logits,
 )
-from calibrant.formulas import AffineMap, PlainLogits
+from calibrant.formulas import AffineMap
 from calibrant.profile import TemperatureProfile
 
 EASES = (1.0, 0.3, 0.1, 0.03)  # times which the automatic penalties are tried, strongest first
@@ -160,7 +161,7 @@ class VectorScaling(AffineCalibrator):
         first: Floats | None = None,
     ) -> tuple[AffineMap, FitInfo, Floats]:
         method = AffineMethod(
-            features=lambda start, rows: PlainLogits(),
+            features=plain_logits,
             unit=lambda start: 1.0 / start.temperature,
             penalty=lambda features, weight: diagonal_penalty(
                 features, weight, self.slope_penalty, self.intercept_penalty, ease

@@ -66,18 +66,28 @@ class Grid:
 
 
 def make_grid(logits: Floats, labels: NDArray[np.int64], temperature: float) -> Grid | None:
-    """Nodes over all logits that matter; None where they span too little, or too much."""
+    """Nodes over all logits that matter; None where they span too little, or too much.
+
+    The ends are float32 numbers, so that float32 logits find their places without rounding.
+    """
     tops = logits.max(axis=1)
     true = logits[np.arange(len(labels)), labels]
     lowest = float(np.min(logits, where=np.isfinite(logits), initial=np.inf))
     low = max(lowest, min(float(tops.min()) - NEGLIGIBLE * temperature, float(true.min())))
-    high = float(tops.max())
     with np.errstate(over="ignore"):
+        low, high = _float32_at_most(low), -_float32_at_most(-float(tops.max()))
         width = (high - low) / temperature
     if not NARROWEST <= width <= WIDEST or high - low <= FINEST * max(abs(low), abs(high)):
         return None
     cells = int(np.clip(np.ceil(width / STEP), FEWEST_CELLS, MOST_CELLS))
     return Grid(low, high, cells)
+
+
+def _float32_at_most(value: float) -> float:
+    """The largest float32 number that is not above a value."""
+    nearest = np.float32(value)
+    below = np.nextafter(nearest, np.float32(-np.inf))
+    return float(nearest if float(nearest) <= value else below)
 
 
 class GridLoss:

@@ -47,6 +47,7 @@ from calibrant.formulas import IncreasingTable, LogitMap, QuadratureMap
 from calibrant.formulas.increasing import MOST_NODES
 
 TABLE_CELLS = 4096
+NEAR = 4.0  # widths of a table: from 0 farther away its values would lose digits in float32
 SLACK = 1e-7  # by how much rounding may lift the loss above that of temperature scaling
 
 
@@ -112,6 +113,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
     """
 
     _gives = LogitMap
+    _amplifies_rounding = True
 
     def __init__(
         self,
@@ -195,6 +197,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
 
     # --- fitting ---
 
+    @one_blas_thread()
     def _fit_logits(self, data: LabelledLogits) -> Fitted:
         start = scaling_start(data.logits, data.labels, data.weight)
         scaling = self._temperature_scaling(start.temperature)
@@ -224,10 +227,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
             start.centre,
             start.spread,
         )
-        with (
-            one_blas_thread(),
-            reporter(f"fitting {type(self).__name__}", self.progress) as report,
-        ):
+        with reporter(f"fitting {type(self).__name__}", self.progress) as report:
             weights, minimum = fit_network(
                 objective,
                 start,
@@ -256,7 +256,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
     def _map(
         self, weights: network.Weights, table: Floats, span: tuple[float, float], slope: float
     ) -> LogitMap:
-        """m by the authors' rule, or as a table that is shifted to m(0) = 0."""
+        """m by the authors' rule, or as a table with m(0) = 0; far from there with m(high) = 0."""
         if self.quadrature == "authors":
             rule, cosines = clenshaw_curtis(self.nodes)
             nodes = np.clip(0.5 * (1.0 + cosines), 0.0, 1.0)
@@ -264,8 +264,10 @@ class DiagonalOrderPreserving(LogitCalibrator):
             return QuadratureMap(kernels, biases, nodes, rule, SMALLEST_GROWTH)
         table = np.maximum.accumulate(np.where(np.isfinite(table), table, 0.0))
         raw = IncreasingTable(*span, table, slope)
-        at_zero = raw.scores(np.zeros((1, 1)), NUMPY)
-        return IncreasingTable(*span, table - at_zero[0, 0], slope)
+        low, high = span
+        near = max(abs(low), abs(high)) <= NEAR * (high - low)
+        at_zero = raw.scores(np.full((1, 1), 0.0 if near else high), NUMPY)
+        return IncreasingTable(low, high, table - at_zero[0, 0], slope)
 
 
 def _mean_nll(formula: LogitMap, data: LabelledLogits) -> float:

@@ -13,6 +13,7 @@ from calibrant._arrays import row_tiles
 from calibrant._fit_info import FitInfo
 from calibrant._losses import LOSSES, ProfileLoss
 from calibrant._rows import log_softmax
+from calibrant._threads import one_blas_thread
 from calibrant._types import Floats, Progress, RandomState
 from calibrant._weights import weighted_mean
 from calibrant.calibrators._best_temperature import scaled_profile, scaling_start
@@ -67,6 +68,7 @@ class NetworkSettings:
     progress: Progress
 
 
+@one_blas_thread()
 def fit_ordered(data: LabelledLogits, knots: int, network: NetworkSettings) -> OrderedStages:
     """The increasing map first, then the network on the mapped logits' profile."""
     start = scaling_start(data.logits, data.labels, data.weight, prior_rows="auto")
@@ -79,7 +81,7 @@ def fit_ordered(data: LabelledLogits, knots: int, network: NetworkSettings) -> O
     k = min(network.top_k, profile.n_classes)
     formula, info, log_t = fit_anchored(
         profile,
-        lambda best: LogGaps(k, best, SMALLEST_GAP),
+        lambda best, origin: LogGaps(k, best, SMALLEST_GAP, origin),
         hidden=network.hidden,
         loss=DEFAULT_LOSS,
         penalty="auto",

@@ -20,6 +20,8 @@ DEFAULT_KNOTS = 16
 class JointCalibrator(LogitCalibrator, ABC):
     """An increasing map and a network on the mapped logits: what both joint methods begin with."""
 
+    _amplifies_rounding = True
+
     knots: int
     hidden: Sequence[int]
     top_k: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,12 @@ from calibrant._losses import ProfileLoss
 from calibrant._ops import Ops
 from calibrant._progress import reporter
 from calibrant._random import generator
+from calibrant._threads import one_blas_thread
 from calibrant._types import Floats, Progress, RandomState
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import best_temperature
+from calibrant.calibrators._origin import origin_of
+from calibrant.calibrators._row_order import profile_order
 from calibrant.calibrators._sampling import Sample, sample_of_profile
 from calibrant.calibrators.temperature import _anchored, _paper_recipe
 from calibrant.formulas import (
@@ -56,9 +59,10 @@ class ProfileRows:
         return (np.asarray(self.profile.entropy(1.0), np.float64) / highest)[:, None]
 
 
+@one_blas_thread()
 def fit_anchored(
     profile: TemperatureProfile,
-    reading_at: Callable[[float], Reading],
+    reading_at: Callable[[float, float], Reading],
     *,
     hidden: Sequence[int],
     loss: str,
@@ -70,15 +74,20 @@ def fit_anchored(
     progress: Progress,
     sample: Sample | None = None,
 ) -> tuple[NetworkTemperature, FitInfo, Floats]:
-    """The default recipe: networks that read ``reading_at(best temperature)`` of every row.
+    """The default recipe: networks that read ``reading_at(best temperature, origin)`` of a row.
 
     ``sample`` has the rows that are chosen on, those of the profile's own sample unless given.
     Beside the formula and the report: the logarithm of the temperature of each of these rows had it
     not been fitted on.
     """
-    sample = sample_of_profile(profile) if sample is None else sample
+    order = profile_order(profile)
+    profile, place = profile.take(order), np.argsort(order)
+    if sample is not None:
+        sample = replace(sample, index=place[sample.index])
+    else:
+        sample = sample_of_profile(profile)
     start = best_temperature(profile, loss, prior_rows="auto")
-    reading = reading_at(start.x)
+    reading = reading_at(start.x, origin_of(profile.top_logits(1)[:, 0], profile.weight, start.x))
     inputs = np.clip(reading.read(ProfileRows(profile)), -LARGEST_INPUT, LARGEST_INPUT)
     with reporter(f"fitting {title}", progress) as report:
         fit = _anchored.fit(
@@ -111,7 +120,7 @@ def fit_anchored(
         **_losses(profile, loss, formula, inputs),
         details=fit.details,
     )
-    return formula, info, fit.left_out
+    return formula, info, fit.left_out if sample is not None else fit.left_out[place]
 
 
 def fit_published(

@@ -76,7 +76,7 @@ class EntropyTemperatureScaling(ProfileCalibrator):
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
         formula, info, _ = fit_anchored(
             profile,
-            lambda best: LogEntropy(SMALLEST_ENTROPY),
+            lambda best, origin: LogEntropy(SMALLEST_ENTROPY),
             hidden=(),
             loss=self.loss,
             penalty=self.penalty,

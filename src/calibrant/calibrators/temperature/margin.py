@@ -88,7 +88,7 @@ class MarginTemperatureScaling(ProfileCalibrator):
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
         formula, info, _ = fit_anchored(
             profile,
-            lambda best: Margin(),
+            lambda best, origin: Margin(),
             hidden=self.hidden,
             loss=self.loss,
             penalty=self.penalty,

@@ -178,7 +178,7 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
             )
         formula, info, _ = fit_anchored(
             profile,
-            lambda best: self._reading(k, best),
+            lambda best, origin: self._reading(k, best, origin),
             hidden=() if self._linear else self.hidden,
             penalty=self.penalty,
             members=self.members,
@@ -186,11 +186,11 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
         )
         return formula, info
 
-    def _reading(self, k: int, best_temperature: float) -> Reading:
+    def _reading(self, k: int, best_temperature: float, origin: float) -> Reading:
         inputs = self._default_inputs if self.inputs == "auto" else self.inputs
         if inputs == "logits":
-            return TopLogits(k)
-        return LogGaps(k, best_temperature, SMALLEST_GAP)
+            return TopLogits(k, origin)
+        return LogGaps(k, best_temperature, SMALLEST_GAP, origin)
 
     @final
     def _check_parameters(self) -> None:
