@@ -41,7 +41,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from calibrant import PTS, TS, CalibrationWarning
-from calibrant.calibrators import REGISTRY
+from calibrant.calibrators import REGISTRY, calibrator
 from calibrant.sklearn import SMALLEST_PROBABILITY, CalibratedClassifier, ScoreReader
 
 # The checks fit on a handful of rows: a temperature at its bound and classes with fewer members
@@ -700,22 +700,30 @@ def test_importing_calibrant_does_not_import_it():
     assert output.stdout.strip() == "False"
 
 
-def test_no_vote_is_no_certainty():
+@pytest.mark.parametrize("method", ["ts", "svs"])
+def test_votes_are_read_as_calibrators_read_them(method):
+    """A class without a vote is no certainty, whichever way the votes are given."""
     X, y = load_digits(return_X_y=True)
     forest = RandomForestClassifier(10, random_state=0).fit(X[:500], y[:500])
-    reader = ScoreReader("auto", forest.classes_).resolved(forest, X[500:])
-    assert reader.votes
-    votes = forest.predict_proba(X[500:])
-    assert (votes == 0.0).any()
-    expected = 0.999 * votes + 0.0001
-    np.testing.assert_allclose(softmax(reader.logits(forest, X[500:]), axis=1), expected)
+    votes = forest.predict_proba(X)
+    assert (votes[500:1200] == 0.0).any()
+    wrapped = CalibratedClassifier(FrozenEstimator(forest), method=method)
+    wrapped.fit(X[500:1200], y[500:1200])
+    direct = calibrator(method, input="probs").fit(votes[500:1200], y[500:1200])
+    (pair,) = wrapped.calibrated_classifiers_
+    assert pair.reader.uniform_share == direct.formula_.share > 0.001
+    np.testing.assert_allclose(
+        wrapped.predict_proba(X[1200:]), direct.predict_proba(votes[1200:]), atol=1e-4
+    )
 
 
-def test_small_probabilities_are_no_votes():
+def test_zeros_of_the_baseline_stay():
     X, y = load_digits(return_X_y=True)
-    bayes = GaussianNB().fit(X[:500], y[:500])
-    assert bayes.predict_proba(X[500:]).min() == 0.0  # by underflow
-    assert not ScoreReader("auto", bayes.classes_).resolved(bayes, X[500:]).votes
+    forest = RandomForestClassifier(10, random_state=0).fit(X[:500], y[:500])
+    wrapped = CalibratedClassifier(FrozenEstimator(forest), method="base").fit(X[500:], y[500:])
+    np.testing.assert_allclose(
+        wrapped.predict_proba(X[500:]), forest.predict_proba(X[500:]), atol=1e-10
+    )
 
 
 def test_the_default_repairs_class_weights():

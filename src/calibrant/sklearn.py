@@ -15,6 +15,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from array_api_compat import is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
@@ -32,13 +33,14 @@ from sklearn.utils import (
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from calibrant._arrays import as_weights, like, to_numpy
 from calibrant._errors import warn
 from calibrant._types import Array, Floats
 from calibrant.calibrators import ALIASES, REGISTRY, Calibrator, Uncalibrated, calibrator
 from calibrant.calibrators._best_temperature import best_temperature, scaled_profile
+from calibrant.calibrators._exact_zeros import uniform_share
 
 ResponseMethod = Literal["auto", "decision_function", "predict_log_proba", "predict_proba"]
 Codes = NDArray[np.int64]  # class indices
@@ -49,10 +51,6 @@ Split = tuple[Any, Any]  # the rows to train on and the rows held out
 #: temperature explains a label on a logit of -inf). scikit-learn adds the same number.
 SMALLEST_PROBABILITY = 1e-12
 ROUNDING = 1e-6  # by which a probability may lie below 0; it then counts as 0
-#: The share of the uniform distribution that is mixed into votes, whose zeros are no certainty.
-UNIFORM_SHARE = 1e-3
-SMALLEST_VOTE = 1e-6  # the smallest probability but 0 of a model that votes
-LOOKED_AT = 1000  # rows, to tell whether it does
 LARGE_TEMPERATURE = 4.0  # margins whose best temperature is larger are divided by about it
 LARGEST_SCALE = 1e30
 
@@ -108,9 +106,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    Probabilities below 1e-12 count as 1e-12, so that a label may lie on a probability of 0. Those
-    of a model that votes, as forests do (it says 0, and else never less than 1e-6), are first mixed
-    with 0.001 of the uniform distribution: no vote among a hundred is no proof. From
+    Probabilities below 1e-12 count as 1e-12, so that a label may lie on a probability of 0. Where
+    ``predict_proba`` gives such probabilities, as forests, trees and nearest neighbours do, they
+    are mixed with a share of the uniform distribution that is chosen by cross-validated log loss
+    (``reader.uniform_share`` of each pair), as the calibrators do with ``input="probs"``. From
     ``predict_log_proba`` and ``decision_function`` only -inf is raised: to the row's largest score
     plus log(1e-12), or to its smallest finite one where that is lower. A class that a fold's
     classifier has never seen is scored as far below the row's smallest score as that is below the
@@ -120,7 +119,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     whose softmax is 0 or 1 and tells no two rows apart. Where the best temperature of a decision
     function (or of ``predict_log_proba``) is above 4, its logits are divided by the power of two
     next to it (``reader.scale`` of each pair) before the calibrator reads them. The method
-    ``"base"`` reads them as they are.
+    ``"base"`` reads all scores as they are.
 
     Examples
     --------
@@ -512,15 +511,15 @@ class ScoreReader:
         The method of the classifier that gives its scores.
     classes : array of shape (n_classes,)
         The classes as the classifier is given them; one that it does not know gets a low score.
-    votes : bool, default False
-        Whether the probabilities are shares of votes, whose zeros are no certainty.
+    uniform_share : float, default 0
+        The share of the uniform distribution that is mixed into the probabilities.
     scale : float, default 1
         What the logits are divided by.
     """
 
     method: ResponseMethod
     classes: NDArray[Any]
-    votes: bool = False
+    uniform_share: float = 0.0
     scale: float = 1.0
 
     def resolved(self, estimator: Any, X: Any) -> ScoreReader:
@@ -559,8 +558,7 @@ class ScoreReader:
                 "decision_function must give one score per class, got the pairwise scores of "
                 'decision_function_shape="ovo"'
             )
-        votes = method == "predict_proba" and _votes(estimator, X)
-        return ScoreReader(method, self.classes, votes)
+        return ScoreReader(method, self.classes)
 
     def logits(self, estimator: Any, X: Any) -> Floats:
         """Read logits, finite wherever the classifier's scores are not NaN.
@@ -578,8 +576,27 @@ class ScoreReader:
             The logits.
         """
         columns = _positions(estimator.classes_, self.classes)
-        share = UNIFORM_SHARE if self.votes else 0.0
-        logits = _finite(_raw_logits(estimator, X, self.method, len(columns), share))
+        logits = _finite(_raw_logits(estimator, X, self.method, len(columns)))
+        return self.completed(logits, columns)
+
+    def completed(self, logits: Floats, columns: NDArray[np.intp]) -> Floats:
+        """Mix, centre and scale logits, and add the classes that the classifier does not know.
+
+        Parameters
+        ----------
+        logits : array of shape (n_rows, n_known)
+            The finite logits of the classes that the classifier knows.
+        columns : array of shape (n_known,)
+            Where these classes are among all.
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+            The logits of all classes.
+        """
+        if self.uniform_share:
+            probs = softmax(logits, axis=1)
+            logits = np.log((1.0 - self.uniform_share) * probs + self.uniform_share / len(columns))
         if self.method != "decision_function":
             logits = logits - logits.mean(axis=1, keepdims=True)
         smallest = logits.min(axis=1)
@@ -601,22 +618,12 @@ def _scale_of(logits: Floats, codes: Codes, weight: Floats | None) -> float:
     return 1.0 if at_most_large else float(2.0 ** np.round(np.log2(best.x)))
 
 
-def _votes(estimator: Any, X: Any) -> bool:
-    """Whether probabilities are exactly 0, and else never small."""
-    some = _safe_indexing(X, np.arange(min(LOOKED_AT, _num_samples(X))))
-    probs = _response(estimator, some, "predict_proba")
-    positive = probs[probs > 0.0]
-    return bool(positive.size < probs.size and positive.min(initial=1.0) >= SMALLEST_VOTE)
-
-
 def _response(estimator: Any, X: Any, method: str) -> Floats:
     with np.errstate(divide="ignore"):  # predict_log_proba of a forest takes the logarithm of 0
         return to_numpy(getattr(estimator, method)(X)).astype(np.float64)
 
 
-def _raw_logits(
-    estimator: Any, X: Any, method: ResponseMethod, count: int, uniform: float
-) -> Floats:
+def _raw_logits(estimator: Any, X: Any, method: ResponseMethod, count: int) -> Floats:
     values = _response(estimator, X, method)
     if method == "decision_function" and count == 2 and values.size == len(values):
         margin = values.reshape(-1)
@@ -629,8 +636,7 @@ def _raw_logits(
     if method != "predict_proba":
         return values
     _check_not_negative(values, estimator)
-    mixed = (1.0 - uniform) * values + uniform / max(count, 1)
-    return np.asarray(np.log(np.maximum(mixed, SMALLEST_PROBABILITY)))
+    return np.asarray(np.log(np.maximum(values, SMALLEST_PROBABILITY)))
 
 
 def _check_not_negative(probs: Floats, estimator: Any) -> None:
@@ -732,10 +738,30 @@ def _fit_pair(
 
 def _calibrate(scored: _Scored, method: Calibrator) -> CalibratedPair:
     reader, logits = scored.reader, scored.logits
-    if reader.method != "predict_proba" and not isinstance(method, Uncalibrated):
-        reader = replace(reader, scale=_scale_of(logits, scored.codes, scored.weight))
+    if not isinstance(method, Uncalibrated):
+        if reader.method == "predict_proba":
+            reader, logits = _without_zeros(scored)
+        else:
+            reader = replace(reader, scale=_scale_of(logits, scored.codes, scored.weight))
     method.fit(logits / reader.scale, scored.codes, sample_weight=scored.weight)
     return CalibratedPair(scored.estimator, method, reader)
+
+
+def _without_zeros(scored: _Scored) -> tuple[ScoreReader, Floats]:
+    """A reader that mixes probabilities of 0 with the uniform distribution, and what it reads."""
+    reader, logits = scored.reader, scored.logits
+    columns = _positions(scored.estimator.classes_, reader.classes)
+    place = np.full(len(reader.classes), -1)
+    place[columns] = np.arange(len(columns))
+    codes = place[scored.codes]
+    known = codes >= 0
+    probs = softmax(logits[:, columns], axis=1)
+    if len(columns) < 2 or not known.any() or probs.min() > 1.01 * SMALLEST_PROBABILITY:
+        return reader, logits
+    weight = as_weights(scored.weight, len(logits))[known]
+    share = uniform_share(probs[known], codes[known], weight)
+    reader = replace(reader, uniform_share=share)
+    return reader, reader.completed(logits[:, columns], columns) if share else logits
 
 
 def _pool(estimator: Any, folds: Sequence[_Scored]) -> _Scored:

@@ -46,8 +46,7 @@ class BayesianBinning(LogitCalibrator):
     mass of p_c, each with its own rate of labels c, whose prior is a beta distribution around the
     bin's midpoint with ``prior_strength`` / B pseudo-rows. A model counts by its marginal
     likelihood (the paper's BDeu score); the calibrated value is the mean of the models' posterior
-    rates. Models with less than 1e-4 of the best one's evidence are left out. A class absent from
-    the labels needs nothing special: its rates are small.
+    rates. Models with less than 1e-4 of the best one's evidence are left out.
 
     Whole weights that sum to more than about 400,000, on fewer rows than that, would make more
     models than their rows can tell apart: numbers of bins are then spaced by equal ratios, so that

@@ -25,7 +25,7 @@ class CenteredIsotonic(LinePerClass):
     flat pieces are biased at their ends. Here every pooled block is one point, at the weighted mean
     of its probabilities, and the function is linear between these points. Blocks of value 0 or 1
     stay flat, and outside the outermost points the function is constant. As with
-    ``IsotonicOneVsAll``, 1e-9 p_c is added, and a class absent from the labels has the value 0.
+    ``IsotonicOneVsAll``, 1e-9 p_c is added.
 
     References
     ----------

@@ -36,8 +36,7 @@ class IsotonicOneVsAll(LinePerClass):
     Notes
     -----
     f_c is the isotonic regression of "the label is c" on p_c, linear between its points and flat
-    outside them; the value of class c is f_c(p_c) + 1e-9 p_c (Zhang et al. 2020). A class absent
-    from the labels has f_c = 0.
+    outside them; the value of class c is f_c(p_c) + 1e-9 p_c (Zhang et al. 2020).
 
     References
     ----------
