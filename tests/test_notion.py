@@ -285,6 +285,7 @@ def test_commands_take_a_notion(scores, tmp_path):
             scores,
             "-o",
             page,
+            "--force",
             "--methods",
             "base",
             "--n-resamples",

@@ -262,6 +262,8 @@ class NodeRows:
         nodes = self.nodes.reshape(-1).take(places).astype(np.float64)
         both = nodes[:6], nodes[6:]
         result = PsiPair(*(np.einsum("ij,ij->j", part, of) for part in both for of in shares))
+        _keep_falling(result[0], result[1])
+        _keep_falling(result[2], result[3])
         outside = (t < 0.0) | (t > 1.0)
         if outside.any():
             where = np.flatnonzero(outside)
@@ -287,6 +289,7 @@ class NodeRows:
         value = ((((c5 * t + c4) * t + c3) * t + c2) * t + c1) * t + c0
         slope = (((5 * c5 * t + 4 * c4) * t + 3 * c3) * t + 2 * c2) * t + c1
         curvature = ((20 * c5 * t + 12 * c4) * t + 6 * c3) * t + 2 * c2
+        _keep_falling(value, slope)
         return Psi(value, slope / STEP, curvature / STEP**2)
 
     def take(self, index: Index) -> NodeRows:
@@ -301,6 +304,12 @@ class NodeRows:
     def at_node(self, node: int) -> Psi:
         value, slope, curvature = self.nodes[:, node].T.astype(np.float64)
         return Psi(value, slope, curvature)
+
+
+def _keep_falling(value: Floats, slope: Floats) -> None:
+    """Psi falls to 0; where it is almost there, a quintic piece may pass it by some 1e-6."""
+    np.maximum(value, 0.0, out=value)
+    np.minimum(slope, 0.0, out=slope)
 
 
 def _small_b(rows: NodeRows, b: Floats) -> Psi:

@@ -163,7 +163,7 @@ def test_every_registered_class_is_reachable():
 def test_labels_that_are_no_indices_get_a_recipe():
     logits, labels = sample("ts")
     with pytest.raises(
-        ValueError, match=r"got 4 at row \d+. If they are 1, 2, .., give labels - 1"
+        ValueError, match=r"got 4 at row \d+. If they are 1, 2, .., subtract 1 from each"
     ):
         calibrant.TS().fit(logits, labels + 1)
     with pytest.raises(TypeError, match=r"np.unique\(names, return_inverse=True\)"):

@@ -249,7 +249,7 @@ def test_other_bad_input(metric):
         metric(np.zeros((0, 4)), np.zeros(0))
     with pytest.raises(ValueError, match="same rows, got 149 and 150"):
         metric(probs, labels[1:])
-    with pytest.raises(ValueError, match=r"finite and at least 0, got -1\.0 at row 3"):
+    with pytest.raises(ValueError, match=r"finite and at least 0, got -1 at row 3"):
         metric(probs, labels, sample_weight=np.where(np.arange(150) == 3, -1.0, 1.0))
     with pytest.raises(ValueError, match="'loose'"):
         metric(probs, labels, row_sums="loose")

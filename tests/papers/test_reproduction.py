@@ -148,9 +148,7 @@ def test_a_file_is_read_with_its_card(tmp_path):
 def test_bad_scores_are_told_before_any_work(tmp_path):
     data = tiny_set()
     np.savez(tmp_path / "val.npz", logits=data.val_scores, labels=data.val_labels)
-    zero = np.full((3, 4), 1.0 / 3.0)
-    zero[:, 0] = 0.0
-    np.savez(tmp_path / "probs.npz", probs=zero, labels=[0, 1, 2])
+    np.savez(tmp_path / "probs.npz", probs=np.full((3, 4), 0.4), labels=[0, 1, 2])
     np.savez(tmp_path / "label.npz", logits=np.zeros((2, 4)), labels=[0, 7])
     for name in ("label", "probs"):
         pair = (tmp_path / f"{name}.npz", tmp_path / f"{name}.npz")
@@ -209,6 +207,7 @@ def test_networks_on_cifar_are_fitted_on_as_many_rows_as_in_the_paper(tmp_path, 
 # --- experiments ------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:DiagonalOrderPreserving. stopped")  # on so few rows
 @pytest.mark.parametrize("key", [key for key, method in METHODS.items() if not method.slow])
 def test_a_row_holds_what_the_metrics_say(key):
     data = tiny_set()

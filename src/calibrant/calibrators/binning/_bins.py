@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from calibrant._types import Floats
 from calibrant._weights import are_counts
 
-ABOVE = 1e-12  # how far, as a share, an edge lies above a score that is cut; beyond all rounding
-
 
 @dataclass(frozen=True)
 class SortedScores:
@@ -35,17 +33,16 @@ class SortedScores:
         """The edges at given masses: halfway between the last score before and the first after.
 
         A cut inside a row's own weight, or between rows of one score, keeps them all below: the
-        edge is halfway to the next higher score. An edge at the score itself would let the last
-        digit decide about the bin, which is another one in PyTorch or ONNX than in NumPy.
+        edge is halfway to the next higher score, or 1. An edge at the score itself would let the
+        last digit decide about the bin, which may differ between NumPy, PyTorch and ONNX.
         """
         last = np.searchsorted(self.mass, cuts, side="left")
         first = np.searchsorted(self.mass, cuts, side="right")
         end = len(self.score) - 1
         before, after = self.score[np.minimum(last, end)], self.score[np.minimum(first, end)]
-        above = before * (1.0 + ABOVE)
-        higher = self.score[np.minimum(np.searchsorted(self.score, above, side="right"), end)]
-        after = np.where(after > before, after, np.maximum(higher, above))
-        return np.asarray(before + 0.5 * (after - before))
+        behind = np.searchsorted(self.score, before, side="right")
+        higher = np.where(behind > end, 2.0 - before, self.score[np.minimum(behind, end)])
+        return np.asarray(before + 0.5 * (np.where(after > before, after, higher) - before))
 
     def sums(self, edges: Floats, values: Floats) -> Floats:
         """The sum in each bin of values that are in the scores' own (unsorted) order."""

@@ -61,8 +61,8 @@ class BayesianBinning(LogitCalibrator):
     --------
     >>> logits = [[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 2.0]] * 20
     >>> bbq = BayesianBinning().fit(logits, [0, 0, 1, 1] * 20)
-    >>> bbq.predict_proba([[1.5, 0.0]]).round(2)
-    array([[0.92, 0.08]])
+    >>> bbq.predict_proba([[1.5, 0.0]]).round(3)
+    array([[0.999, 0.001]])
     """
 
     _gives = ColumnMap
