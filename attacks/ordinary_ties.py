@@ -177,57 +177,32 @@ for _method in ("platt", "auto"):
         return streamed(method)
 
 
-class Jittered:
-    """A classifier whose probabilities have no ties: noise of 1e-7 is added."""
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator, self.classes_ = estimator, estimator.classes_
-
-    def fit(self, rows: Any, labels: Any) -> Jittered:
-        """Nothing: the classifier is fitted."""
-        return self
-
-    def predict(self, rows: Any) -> Any:
-        """The predictions of the classifier."""
-        return self.estimator.predict(rows)
-
-    def predict_proba(self, rows: Any) -> np.ndarray:
-        """Its probabilities, and noise that depends on the row alone."""
-        probs = self.estimator.predict_proba(rows)
-        noise = 1e-7 * np.abs(np.sin(1e6 * np.asarray(rows).sum(axis=1, keepdims=True)))
-        noise = np.concatenate([noise, -noise], axis=1)
-        return np.asarray((probs + np.where(probs[:, :1] < 0.5, noise, -noise)).clip(0.0, 1.0))
-
-
 @cache
 def wrapped_nll(name: str) -> float:
-    """Log loss of the default CalibratedClassifier less that without ties, over four data sets."""
+    """Log loss of the default CalibratedClassifier less that of its best simple method."""
     from sklearn.datasets import make_classification
     from sklearn.ensemble import RandomForestClassifier
-    from sklearn.frozen import FrozenEstimator
     from sklearn.metrics import log_loss
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.tree import DecisionTreeClassifier
 
     from calibrant.sklearn import CalibratedClassifier
 
-    models = {
-        "decision tree": DecisionTreeClassifier(min_samples_leaf=10, random_state=0),
+    model = {
+        "decision tree": DecisionTreeClassifier(max_depth=4, random_state=0),
         "k-NN": KNeighborsClassifier(10),
         "50-tree forest": RandomForestClassifier(50, random_state=0),
-    }
+    }[name]
     found = []
     for seed in range(4):
         rows, labels = make_classification(
             12_000, 20, n_informative=8, flip_y=0.1, class_sep=0.7, random_state=seed
         )
-        model = models[name].fit(rows[:1000], labels[:1000])
         losses = []
-        for one in (model, Jittered(model)):
-            wrapped = CalibratedClassifier(FrozenEstimator(one))
-            wrapped.fit(rows[1000:3000], labels[1000:3000])
-            losses.append(log_loss(labels[3000:], wrapped.predict_proba(rows[3000:])))
-        found.append(losses[0] - losses[1])
+        for method in ("auto", "platt", "quadratic", "odds-spline"):
+            wrapped = CalibratedClassifier(model, method=method).fit(rows[:2000], labels[:2000])
+            losses.append(log_loss(labels[2000:], wrapped.predict_proba(rows[2000:])))
+        found.append(losses[0] - min(losses[1:]))
     return float(np.mean(found))
 
 
@@ -235,7 +210,7 @@ for _model in ("decision tree", "k-NN", "50-tree forest"):
 
     @measure(
         ITEM,
-        f"CalibratedClassifier on a {_model}: log loss less that without ties, four data sets",
+        f"CalibratedClassifier on a {_model}: log loss less that of its best simple method",
         "at most 0.003",
         lambda x: x <= 0.003,
         slow=True,
