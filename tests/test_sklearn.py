@@ -446,7 +446,7 @@ def test_calibrator_instances_are_cloned(iris):
 @pytest.mark.parametrize("ensemble", [True, False])
 def test_weight_zero_is_absence(ensemble, iris):
     X, y = iris
-    weight = np.where(np.arange(150) < 60, 0.0, 2.0)
+    weight = np.where(np.arange(150) < 60, 0.0, 1.0)
     halves = [
         (np.arange(0, 150, 2), np.arange(1, 150, 2)),
         (np.arange(1, 150, 2), np.arange(0, 150, 2)),

@@ -575,9 +575,16 @@ class ScoreReader:
         array of shape (n_rows, n_classes)
             The logits.
         """
+        return self._read(estimator, X)[0]
+
+    def _read(self, estimator: Any, X: Any) -> tuple[Floats, NDArray[np.bool_]]:
+        """The logits, and in which rows ``predict_proba`` gives a class no probability at all."""
         columns = _positions(estimator.classes_, self.classes)
-        logits = _finite(_raw_logits(estimator, X, self.method, len(columns)))
-        return self.completed(logits, columns)
+        logits = _raw_logits(estimator, X, self.method, len(columns))
+        has_zero = np.asarray(np.isneginf(logits).any(axis=1))
+        if self.method == "predict_proba":
+            logits = np.maximum(logits, np.log(SMALLEST_PROBABILITY))
+        return self.completed(_finite(logits), columns), has_zero
 
     def completed(self, logits: Floats, columns: NDArray[np.intp]) -> Floats:
         """Mix, centre and scale logits, and add the classes that the classifier does not know.
@@ -636,7 +643,8 @@ def _raw_logits(estimator: Any, X: Any, method: ResponseMethod, count: int) -> F
     if method != "predict_proba":
         return values
     _check_not_negative(values, estimator)
-    return np.asarray(np.log(np.maximum(values, SMALLEST_PROBABILITY)))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.maximum(values, 0.0)))
 
 
 def _check_not_negative(probs: Floats, estimator: Any) -> None:
@@ -714,14 +722,14 @@ class _Scored:
     estimator: Any
     reader: ScoreReader
     logits: Floats
+    has_zero: NDArray[np.bool_]  # the rows in which a class has no probability at all
     codes: Codes
     weight: Floats | None
 
 
 def _score(estimator: Any, rows: _Rows, reader: ScoreReader) -> _Scored:
     reader = reader.resolved(estimator, rows.X)
-    logits = reader.logits(estimator, rows.X)
-    return _Scored(estimator, reader, logits, rows.codes, rows.weight)
+    return _Scored(estimator, reader, *reader._read(estimator, rows.X), rows.codes, rows.weight)
 
 
 def _score_fold(estimator: Any, rows: _Rows, split: Split, reader: ScoreReader) -> _Scored:
@@ -754,12 +762,12 @@ def _without_zeros(scored: _Scored) -> tuple[ScoreReader, Floats]:
     place = np.full(len(reader.classes), -1)
     place[columns] = np.arange(len(columns))
     codes = place[scored.codes]
-    known = codes >= 0
-    probs = softmax(logits[:, columns], axis=1)
-    if len(columns) < 2 or not known.any() or probs.min() > 1.01 * SMALLEST_PROBABILITY:
+    weight = as_weights(scored.weight, len(logits))
+    known = (codes >= 0) & (weight > 0.0)
+    if len(columns) < 2 or not scored.has_zero[known].any():
         return reader, logits
-    weight = as_weights(scored.weight, len(logits))[known]
-    share = uniform_share(probs[known], codes[known], weight)
+    probs = softmax(logits[known][:, columns], axis=1)
+    share = uniform_share(probs, codes[known], weight[known])
     reader = replace(reader, uniform_share=share)
     return reader, reader.completed(logits[:, columns], columns) if share else logits
 
@@ -772,6 +780,7 @@ def _pool(estimator: Any, folds: Sequence[_Scored]) -> _Scored:
         estimator,
         folds[0].reader,
         np.concatenate([fold.logits for fold in folds]),
+        np.concatenate([fold.has_zero for fold in folds]),
         np.concatenate([fold.codes for fold in folds]),
         np.concatenate(weights) if weights else None,
     )

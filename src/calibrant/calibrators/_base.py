@@ -169,7 +169,7 @@ class Calibrator(Estimator, ABC):
         check_probabilities(probs)
         target, weight = as_labels(labels, rows, classes), as_weights(sample_weight, rows)
         probs = array_namespace(probs).clip(as_working_float(probs), 0.0, 1.0)
-        if not has_zeros(probs):
+        if not has_zeros(probs, weight):
             return scores, 0.0
         require_memory(
             8 * rows * classes,

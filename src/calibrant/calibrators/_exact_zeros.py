@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._array_ops import NUMPY
-from calibrant._arrays import DEVICE_TILE_ELEMENTS, row_tiles
+from calibrant._arrays import DEVICE_TILE_ELEMENTS, row_tiles, to_numpy
 from calibrant._fit_info import FitInfo
 from calibrant._rows import log_odds
 from calibrant._types import Array, Floats, Labels
@@ -28,9 +28,13 @@ from calibrant.formulas import ConstantTemperature, Formula, Smoothed
 SHARES = (1e-6, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.35)
 
 
-def has_zeros(probs: Array) -> bool:
-    """Whether some class has no probability at all in some row."""
-    return any(bool((probs[tile] <= 0.0).any()) for tile in row_tiles(probs, DEVICE_TILE_ELEMENTS))
+def has_zeros(probs: Array, weight: Floats) -> bool:
+    """Whether some class has no probability at all in some row of positive weight."""
+    for tile in row_tiles(probs, DEVICE_TILE_ELEMENTS):
+        zero = probs[tile] <= 0.0
+        if bool(zero.any()) and (to_numpy(zero).any(axis=1) & (weight[tile] > 0.0)).any():
+            return True
+    return False
 
 
 def mixed(probs: Array, share: float) -> Array:
