@@ -372,8 +372,8 @@ def compare(
     n_bins : int, default 15
         The number of bins.
     cv : int, default 5
-        The number of folds where there are no test scores. What is in a row tells in which fold it
-        is: copies of a row are left out together.
+        The number of folds where there are no test scores. The folds are random, but follow from
+        the content of the rows.
     level : float, default 0.95
         The level of the intervals and tests.
     n_resamples : int, default 200

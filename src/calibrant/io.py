@@ -18,9 +18,10 @@ from calibrant._files import check_output
 from calibrant._fit_info import FitInfo
 from calibrant._parts import MOST_CLASSES, from_state, to_state
 from calibrant._types import InputKind
-from calibrant.calibrators import REGISTRY, Calibrator
+from calibrant.calibrators import REGISTRY, Calibrator, LogitCalibrator
 from calibrant.calibrators._estimator import check_is_fitted
-from calibrant.formulas import Formula
+from calibrant.formulas import ConstantTemperature, Formula
+from calibrant.formulas.smoothed import unsmoothed
 from calibrant.metrics import CalibrationMeter
 from calibrant.profile import TemperatureProfile
 
@@ -254,6 +255,9 @@ def _check_arg_max(calibrator: Calibrator) -> None:
 def _check_attributes(calibrator: Calibrator) -> None:
     """Refuse a formula, or a report, off which the attributes of the method cannot be read."""
     cls = type(calibrator)
+    scales = isinstance(unsmoothed(calibrator.formula_), ConstantTemperature)
+    if scales and isinstance(calibrator, LogitCalibrator) and not calibrator._will_keep_arg_max():
+        return  # a fit on rows of one class, which has no such attributes
     for name in dir(cls):
         if name.endswith("_") and isinstance(getattr(cls, name), property):
             value = getattr(calibrator, name)

@@ -154,3 +154,9 @@ def test_monitor_prints_a_line_for_every_window(folder: Path) -> None:
     assert not json.loads(succeed("monitor", "in", "--min-error", "0.9"))["alarm"]
     succeed("apply", "ts.safetensors", "in", "-o", "out", "--only", "confidence")
     assert "got confidences alone" in refuse("monitor", "out")
+
+
+def test_a_monitor_needs_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("none.npz", logits=np.eye(3), labels=np.full(3, np.nan))
+    assert "none of the 3 rows has a label" in refuse("monitor", "none.npz")

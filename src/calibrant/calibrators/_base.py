@@ -28,6 +28,7 @@ from calibrant._arrays import (
     laid_out,
     like,
     on_host,
+    place_of,
     row_max,
     row_tiles,
     to_numpy,
@@ -160,26 +161,37 @@ class Calibrator(Estimator, ABC):
     # --- fitting ---
 
     @final
-    def _mixed(self, scores: Any, labels: Any, sample_weight: Any) -> tuple[Any, float]:
-        """The scores and 0; of probabilities with exact zeros a mixture and its uniform share."""
+    def _mixed(
+        self, scores: Any, labels: Any, sample_weight: Any
+    ) -> tuple[tuple[Any, Any, Any], float]:
+        """The rows and 0; of probabilities with exact zeros a mixture and its uniform share."""
+        rows_as_given = (scores, labels, sample_weight)
         if self.input != "probs":
-            return scores, 0.0
+            return rows_as_given, 0.0
         probs = as_scores(scores, "probs")
         rows, classes = probs.shape
         check_probabilities(probs)
         target, weight = as_labels(labels, rows, classes), as_weights(sample_weight, rows)
         probs = array_namespace(probs).clip(as_working_float(probs), 0.0, 1.0)
-        if not has_zeros(probs, weight):
-            return scores, 0.0
+        if not has_zeros(probs):
+            return rows_as_given, 0.0
+        if not weight.all():  # rows of weight 0 are as good as absent
+            used = np.flatnonzero(weight)
+            xp = array_namespace(probs)
+            probs = xp.take(probs, xp.asarray(used, **place_of(probs)), axis=0)
+            target, weight = target[used], weight[used]
+            rows_as_given = (probs, target, weight)
+            if not has_zeros(probs):
+                return rows_as_given, 0.0
         require_memory(
             8 * rows * classes,
             "the mixture of probabilities of 0 with the uniform distribution",
             "give logits, or probabilities above 0",
         )
         if not self._adjusts:  # nothing is fitted: the rows are only looked at
-            return mixed(probs, SHARES[0]), 0.0
+            return (mixed(probs, SHARES[0]), target, weight), 0.0
         share = uniform_share(to_numpy(probs).astype(np.float64), target, weight)
-        return mixed(probs, share) if share else scores, share
+        return ((mixed(probs, share), target, weight) if share else rows_as_given), share
 
     @final
     def _keep(self, formula: Formula, info: FitInfo, n_classes: int | None) -> Self:
@@ -586,9 +598,9 @@ class LogitCalibrator(Calibrator, ABC):
         if labels is None:
             raise TypeError("fit needs labels")
         self._check_parameters()
-        rows = without_ignored(logits, labels, sample_weight, ignore_index)
-        scores, share = self._mixed(*rows)
-        data = self._entered(scores, *rows[1:])
+        given = without_ignored(logits, labels, sample_weight, ignore_index)
+        rows, share = self._mixed(*given)
+        data = self._entered(*rows)
         warn_if_unrelated(association(data.logits, data.labels, None, "logits"))
         if self._amplifies_rounding:
             data = data.in_canonical_order()
@@ -723,9 +735,8 @@ class ProfileCalibrator(Calibrator, ABC):
         else:
             if labels is None:
                 raise TypeError("fit needs labels, unless it is given a TemperatureProfile")
-            rows = without_ignored(logits, labels, sample_weight, ignore_index)
-            values, share = self._mixed(*rows)
-            scores = (values, *rows[1:])
+            given = without_ignored(logits, labels, sample_weight, ignore_index)
+            scores, share = self._mixed(*given)
             profile = self._profile(*scores)
         warn_if_unrelated(profile._association)
         if len(profile) and not profile.weight.all():  # rows of weight 0 are as good as absent

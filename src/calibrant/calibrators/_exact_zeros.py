@@ -14,27 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._array_ops import NUMPY
-from calibrant._arrays import DEVICE_TILE_ELEMENTS, row_tiles, to_numpy
+from calibrant._arrays import DEVICE_TILE_ELEMENTS, row_tiles
 from calibrant._fit_info import FitInfo
 from calibrant._rows import log_odds
 from calibrant._types import Array, Floats, Labels
 from calibrant.calibrators._best_temperature import scaled_profile, start_of_profile
-from calibrant.calibrators._choosing import left_out_nll
+from calibrant.calibrators._choosing import left_out_nll, simplest_of_the_best
 from calibrant.calibrators._folds import Folds, folds_of
 from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._sampling import sample_of_logits, sampled
 from calibrant.formulas import ConstantTemperature, Formula, Smoothed
 
+PATIENCE = 1.0  # standard errors by which less mixing may be worse, unless a zero was wrong
 SHARES = (1e-6, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.35)
 
 
-def has_zeros(probs: Array, weight: Floats) -> bool:
-    """Whether some class has no probability at all in some row of positive weight."""
-    for tile in row_tiles(probs, DEVICE_TILE_ELEMENTS):
-        zero = probs[tile] <= 0.0
-        if bool(zero.any()) and (to_numpy(zero).any(axis=1) & (weight[tile] > 0.0)).any():
-            return True
-    return False
+def has_zeros(probs: Array) -> bool:
+    """Whether some class has no probability at all in some row."""
+    return any(bool((probs[tile] <= 0.0).any()) for tile in row_tiles(probs, DEVICE_TILE_ELEMENTS))
 
 
 def mixed(probs: Array, share: float) -> Array:
@@ -44,17 +41,18 @@ def mixed(probs: Array, share: float) -> Array:
 
 def uniform_share(probs: Floats, labels: Labels, weight: Floats) -> float:
     """The share to mix in; 0 (no mixing) is a candidate unless a true class has probability 0."""
-    used = weight > 0.0
-    rows = LabelledLogits(probs[used].clip(0.0, 1.0), labels[used], weight[used])
+    rows = LabelledLogits(probs.clip(0.0, 1.0), labels, weight)
+    certain = bool((rows.logits[np.arange(len(labels)), labels] <= 0.0).any())
     rows = sampled(rows, sample_of_logits(rows))
     folds = folds_of(rows)
     rows = folds.rows(rows)
-    at_label = rows.logits[np.arange(len(rows.labels)), rows.labels]
-    shares = SHARES if (at_label <= 0.0).any() else (0.0, *SHARES)
+    shares = SHARES if certain else (0.0, *SHARES)
     if not folds.parts:
         return shares[0]
-    losses = [float(rows.weight @ _held_out(rows, folds, share)) for share in shares]
-    return shares[int(np.argmin(losses))]
+    losses = [_held_out(rows, folds, share) for share in shares]
+    # Zeros that were never wrong may be right, and one of them must not change a fit for nothing.
+    patience, names = 0.0 if certain else PATIENCE, [str(share) for share in shares]
+    return shares[simplest_of_the_best(names, losses, rows.weight, patience)[0]]
 
 
 def smoothed(
@@ -64,7 +62,8 @@ def smoothed(
     if share == 0.0:
         return formula, info
     details = {**info.details, "uniform_share": share}
-    return Smoothed(share, classes, formula), replace(info, details=details)
+    # the loss before the fit was that of the mixture, and not that of the scores as they came
+    return Smoothed(share, classes, formula), replace(info, before=None, details=details)
 
 
 def _held_out(probs: LabelledLogits, folds: Folds, share: float) -> Floats:

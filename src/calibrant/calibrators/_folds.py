@@ -23,7 +23,7 @@ from calibrant._types import Floats
 from calibrant._weights import effective_rows
 from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._row_order import row_keys
-from calibrant.calibrators._sampling import Values
+from calibrant.calibrators._sampling import Values, binomials
 
 LARGE = 2_000_000  # logits from which on two folds must do
 FEWEST_PER_FOLD = 5
@@ -74,8 +74,12 @@ def folds_of(data: LabelledLogits, most: int | None = None) -> Folds:
         return Folds(None, data.weight, _parts(of_row, count))
     held_out = np.zeros((len(values), count))
     np.add.at(held_out, (value, fold), weight)
-    for at in np.flatnonzero(values.many):
-        held_out[at] = values.rng(at).multinomial(int(values.weight[at]), np.full(count, 1 / count))
+    many = values.many
+    left = values.weight[many]
+    for number in range(count - 1):
+        held_out[many, number] = binomials(values.keys[many], number, left, 1 / (count - number))
+        left = left - held_out[many, number]
+    held_out[many, count - 1] = left
     split, fold = np.nonzero(held_out)
     return Folds(values.first[split], held_out[split, fold], _parts(fold, count))
 

@@ -22,6 +22,7 @@ Outcome = TypeVar("Outcome")
 
 FEW = 50_000  # scores: the fits of so few are over before threads have started
 TIE_BREAK = 1e-9  # the share of the plain probability that Zhang et al. add to break ties
+TIED = 1e-9  # of a probability, and of what it lacks to 1: closer ones are equal
 CERTAIN = 1.0 - 1e-9  # the largest top confidence given: the logarithms of the others stay finite
 
 
@@ -91,6 +92,11 @@ class ClassColumns:
     def absent_classes(self) -> int:
         """How many classes no label names."""
         return int((np.bincount(self.labels, minlength=len(self)) == 0).sum())
+
+
+def tie_width(probs: Floats) -> Floats:
+    """How far apart equal probabilities may be by rounding, near 0 and near 1 as well."""
+    return np.asarray(TIED * probs * (1.0 - probs))
 
 
 def grouped_sums(group: NDArray[np.intp], values: Floats) -> Floats:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtrik, ndtri
 
 from calibrant._types import Floats
 from calibrant._weights import are_counts
@@ -71,20 +72,22 @@ def _sample(keys: Keys, weight: Floats, most: int) -> Sample:
     if len(values) <= most:
         return Sample(values.first, values.weight)
     value, key, copy_weight = values.copies()
-    smallest = np.full(len(values), LAST_KEY)
-    np.minimum.at(smallest, value, key)
-    smallest[values.many] = 0  # too many copies to look at one by one: some of them are kept
+    smallest = np.ones(len(values))
+    np.minimum.at(smallest, value, key / 2.0**64)
+    many, total = values.many, values.weight[values.many]
+    uniform = uniforms(values.keys[many], 0)
+    smallest[many] = -np.expm1(np.log1p(-uniform) / total)  # as of so many uniform keys
     limit = np.partition(smallest, most - 1)[most - 1]
-    kept = key <= limit
+    kept = key / 2.0**64 <= limit
     weights: Floats = np.bincount(value[kept], copy_weight[kept], len(values)).astype(np.float64)
-    share = (float(limit) + 1.0) / 2.0**64
-    for at in np.flatnonzero(values.many):
-        weights[at] = values.rng(at).binomial(int(values.weight[at]), share)
+    some = np.maximum(binomials(values.keys[many], 1, total, limit), 1.0)
+    weights[many] = np.where(smallest[many] <= limit, some, 0.0)
     index = np.flatnonzero(weights)
     return Sample(values.first[index], weights[index])
 
 
 LAST_KEY = np.uint64(2**64 - 1)
+LARGE_VARIANCE = 1e3
 MOST_COPIES = 4_000_000  # of all values together that are looked at one by one
 ALWAYS_COPIES = 16  # of one value, however many values there are
 
@@ -153,9 +156,23 @@ class Values:
         number = np.arange(len(value)) - before[value]
         return value, copy_keys(self.keys[value], number), weight
 
-    def rng(self, value: np.integer) -> np.random.Generator:
-        """The draws that depend on a value alone."""
-        return np.random.default_rng(int(self.keys[value]))
+
+def uniforms(keys: Keys, number: int) -> Floats:
+    """Uniform random numbers, above 0 and below 1, that follow from keys and a number."""
+    stir = stirred(keys ^ stirred(np.array([number + 1], np.uint64)))
+    return ((stir >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
+
+
+def binomials(keys: Keys, number: int, total: Floats, share: float) -> Floats:
+    """Draws of how many of so many copies fall into a share of all."""
+    uniform = uniforms(keys, number)
+    mean, variance = total * share, total * share * (1.0 - share)
+    large = variance > LARGE_VARIANCE  # a normal distribution is as good, and never fails
+    counts = np.round(mean + np.sqrt(variance) * ndtri(uniform))
+    if not large.all() and 0.0 < share < 1.0:
+        exact = np.ceil(bdtrik(uniform[~large], total[~large], share))
+        counts[~large] = np.where(np.isfinite(exact), exact, counts[~large])
+    return np.asarray(np.clip(counts, 0.0, total))
 
 
 def copy_keys(keys: Keys, number: NDArray[np.integer], salt: int = 0) -> Keys:

@@ -19,7 +19,7 @@ from calibrant._errors import warn
 from calibrant._fit_info import FitInfo
 from calibrant._rows import log_softmax
 from calibrant._types import Floats, Labels
-from calibrant._weights import effective_rows, shares
+from calibrant._weights import copies, effective_rows, shares
 from calibrant.calibrators._best_temperature import scaling_start
 from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.formulas import ConstantTemperature, Formula, SeenClasses
@@ -93,7 +93,7 @@ def warn_of_unseen(labels: Labels, weight: Floats, logits: Floats, some: slice) 
         share = shares(weight[some]) @ np.exp(log_softmax(logits, 1.0, NUMPY))
     missing = np.flatnonzero(unseen & (share * effective_rows(weight) >= EXPECTED))
     if len(missing):
-        warn(_message(missing, share[missing], len(labels)))
+        warn(_message(missing, share[missing], round(copies(weight).sum())))
 
 
 def _message(missing: NDArray[np.intp], share: Floats, rows: int) -> str:

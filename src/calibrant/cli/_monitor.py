@@ -49,6 +49,7 @@ def monitor(
     """
     from calibrant._memory import parse_size
     from calibrant.monitoring import CalibrationMonitor
+    from calibrant.scorefiles._unlabelled import no_labels
 
     stream = open_for(
         None,
@@ -74,4 +75,6 @@ def monitor(
     last = watch.close()
     if last is not None:
         typer.echo(last.to_json())
+    if unlabelled and not watch.windows:
+        raise ValueError(no_labels(unlabelled))
     note_unlabelled(unlabelled)

@@ -57,7 +57,8 @@ def choose_scores(source: Source, key: str | None, kind: InputKind | None) -> st
             candidates = [one for one in candidates if SCORE_NAMES[one] == kind] or candidates
         remedy = "say which with scores_key"
         if source.is_table and not source.flat:
-            remedy += ", or name the columns logits_0, logits_1, .., one for each class"
+            stem = kind or "logits"
+            remedy += f", or name the columns {stem}_0, {stem}_1, .., one for each class"
         name = _only(source, candidates, "scores (logits, probs)", "scores_key", remedy)
     if name in source.names and name in source.flat:
         raise FileError(f"{source.path} has a column {name} and columns {name}_0, ..: drop one")

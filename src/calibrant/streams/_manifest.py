@@ -78,10 +78,7 @@ class Manifest:
             if before.options.get(name) != value:
                 return f"{name} was {before.options.get(name)!r}, now it is {value!r}"
         if before.shards != self.shards:
-            return (
-                f"it was made of {_first_other(before.shards, self.shards)}, now it would be of "
-                f"{_first_other(self.shards, before.shards)}"
-            )
+            return _other_shards(before.shards, self.shards)
         for name in dict.fromkeys([*before.columns, *self.columns]):
             was, now = before.columns.get(name, "absent"), self.columns.get(name, "absent")
             if was != now:
@@ -89,10 +86,13 @@ class Manifest:
         return ""
 
 
-def _first_other(some: list[str], others: list[str]) -> str:
-    """How many names there are, and one that is not among the others."""
-    new = next((name for name in some if name not in {*others}), "the same ones in another order")
-    return f"{len(some)} shards ({new})"
+def _other_shards(before: list[str], now: list[str]) -> str:
+    """Which shards are no longer the same, in words."""
+    gone = [name for name in before if name not in {*now}]
+    new = [name for name in now if name not in {*before}]
+    parts = [f"shard {gone[0]!r} is no longer among the inputs"] if gone else []
+    parts += [f"shard {new[0]!r} is new"] if new else []
+    return " and ".join(parts) or "the shards have another order"
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -168,7 +168,7 @@ class ShardRecord:
         """Refuse to go on beside a shard that was made of other rows, or that read others."""
         difference = self._difference(before)
         if difference:
-            raise _other_work(folder, f"of {shard}, {difference}")
+            raise _other_work(folder, f"of the shard {shard!r}, {difference}")
 
     def _difference(self, before: ShardRecord) -> str:
         """What is not as it was, in words."""

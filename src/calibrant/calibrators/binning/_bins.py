@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from calibrant._types import Floats
 from calibrant._weights import are_counts
+from calibrant.calibrators._one_vs_all import tie_width
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,10 @@ class SortedScores:
         first = np.searchsorted(self.mass, cuts, side="right")
         end = len(self.score) - 1
         before, after = self.score[np.minimum(last, end)], self.score[np.minimum(first, end)]
-        behind = np.searchsorted(self.score, before, side="right")
+        same = before + tie_width(before)
+        behind = np.searchsorted(self.score, same, side="right")
         higher = np.where(behind > end, 2.0 - before, self.score[np.minimum(behind, end)])
-        return np.asarray(before + 0.5 * (np.where(after > before, after, higher) - before))
+        return np.asarray(before + 0.5 * (np.where(after > same, after, higher) - before))
 
     def sums(self, edges: Floats, values: Floats) -> Floats:
         """The sum in each bin of values that are in the scores' own (unsorted) order."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from calibrant._fit_info import EXACT, FitInfo
@@ -14,7 +15,7 @@ from calibrant._progress import reporter
 from calibrant._types import Array, Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._labelled_logits import LabelledLogits
-from calibrant.calibrators._one_vs_all import ClassColumns, Column, grouped_sums
+from calibrant.calibrators._one_vs_all import ClassColumns, Column, grouped_sums, tie_width
 from calibrant.formulas import Formula, SeenClasses, Smoothed, Steps, VennAbersMap
 
 ROUNDING = 1e-5  # of a score, beside its own size
@@ -145,7 +146,7 @@ class VennAbers(LogitCalibrator):
 
 def _fit_column(column: Column) -> tuple[StepFunction, StepFunction]:
     """The lower and the upper value as functions of the score."""
-    score, group = np.unique(column.score, return_inverse=True)
+    score, group = _distinct(column.score)
     total = grouped_sums(group, column.weight)
     hits = grouped_sums(group, column.weight * column.hit)
     upper = upper_levels(total, hits)
@@ -157,6 +158,13 @@ def _fit_column(column: Column) -> tuple[StepFunction, StepFunction]:
     middle = 0.5 * (score[:-1] + score[1:])
     below[1:], above[:-1] = np.maximum(below[1:], middle), np.minimum(above[:-1], middle)
     return _shortened(below, lower), _shortened(above, upper)
+
+
+def _distinct(scores: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    """The different scores in rising order, and which one each row has, up to rounding."""
+    values, place = np.unique(scores, return_inverse=True)
+    first = np.append(True, np.diff(values) > tie_width(values[:-1]))[: len(values)]
+    return values[first], (np.cumsum(first) - 1)[place.ravel()]
 
 
 def upper_levels(total: Floats, hits: Floats) -> Floats:
