@@ -79,7 +79,9 @@ class PlainLogits(Features):
         return {**values, "origin": 0.0} if version == 1 else super().upgraded(version, values)
 
     def read(self, logits: Array, masked: Array, ops: Ops) -> Array:
-        return logits - ops.constant(self.origin, logits)
+        origin = ops.constant(self.origin, logits)
+        at_zero = isinstance(origin, float) and origin == 0.0
+        return logits if at_zero else logits - origin
 
 
 @dataclass(frozen=True, eq=False)
