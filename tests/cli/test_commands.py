@@ -105,7 +105,7 @@ def test_commands_load_no_papers(folder: Path) -> None:
 
 
 def test_reproduce_is_listed_by_its_own_help() -> None:
-    from calibrant.papers.pts.command import reproduce
+    from calibrant_papers.command import reproduce
 
     own = (reproduce.__doc__ or "").split()
     listed = succeed("--help").partition(" reproduce ")[2].partition("\u2570")[0]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calibrant import datasets
-from calibrant.papers.pts import make_logits
+from calibrant_papers import make_logits
 from cli_support import refuse, run, succeed
 from image_files import write_cifar10
 from reproduction_support import few_steps, tiny_set, write_set
