@@ -25,8 +25,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
-sys.path.insert(0, str(SOURCE))  # the GPU machine has no installed calibrant
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = [str(ROOT / "src"), str(ROOT / "papers" / "src")]
+sys.path[:0] = SOURCES  # the GPU machine has no installed calibrant
 
 from calibrant_papers.make_logits import STOPPED, summary  # noqa: E402
 from calibrant_papers.recipes import RECIPES  # noqa: E402
@@ -103,7 +104,7 @@ def command_of(job: Job, options: argparse.Namespace, left: float) -> list[str]:
 def environment(jobs: int) -> dict[str, str]:
     """The processes share the cores, and find the package in ``src``."""
     threads = max((os.cpu_count() or 1) // jobs, 1)
-    return {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": str(threads)}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(SOURCES), "OMP_NUM_THREADS": str(threads)}
 
 
 def end_of(log: Path, lines: int = 5) -> str:

@@ -13,6 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 
 from calibrant.calibrators import calibrator
+from calibrant.plots._drawing import luminance
 from calibrant_papers import captions, figures
 from calibrant_papers.captions import BESIDE_NON_PARAMETRIC, TEMPERATURE_FAMILY
 from calibrant_papers.experiments import (
@@ -25,7 +26,6 @@ from calibrant_papers.experiments import (
 from calibrant_papers.logit_sets import FIGURE_3C, IMAGENET, ON_CIFAR, PAPER_ROWS, STAND_INS
 from calibrant_papers.plan import PAPER_WIDTHS, RECIPES, TABLE_METHODS
 from calibrant_papers.summary import STAND_IN, Results, published
-from calibrant.plots._drawing import luminance
 from reproduction_support import tiny_set
 
 GROUP = list(STAND_INS)

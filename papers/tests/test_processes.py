@@ -17,7 +17,7 @@ from cli_support import SOURCE
 # Work for an hour on two processes, each of which says its number first.
 BUSY = """
 import os, sys, time
-from calibrant._signals import unwind_when_asked_to_end
+from calibrant_papers._system import unwind_when_asked_to_end
 from calibrant_papers.processes import in_processes
 def work(number):
     print(os.getpid(), flush=True)

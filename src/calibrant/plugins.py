@@ -108,8 +108,9 @@ def installed() -> tuple[Installed, ...]:
 
 def left_out(plugin: str, part: str, error: Exception) -> None:
     """Warn that a plugin, or a part of it, is left out."""
+    verb = "are" if part == "the methods" else "is"
     what = f"{part} of the plugin {plugin!r}" if part else f"the plugin {plugin!r}"
-    warn(f"{what} cannot be used and is left out: {type(error).__name__}: {error}")
+    warn(f"{what} cannot be used and {verb} left out: {type(error).__name__}: {error}")
 
 
 __all__ = ["Command", "Plugin"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,8 @@ class Stroke(NamedTuple):
     linestyle: str
 
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart, the same in every figure; markers
-# and dashes tell methods apart in grey print.
+# Okabe and Ito's colours, which colour-blind readers can tell apart, the same in every figure;
+# markers and dashes tell methods apart in grey print.
 STROKES = {
     "ts": Stroke("#E69F00", "s", "-"),
     "ets": Stroke("#009E73", "^", "-."),

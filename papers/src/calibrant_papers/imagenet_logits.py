@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import FileError
-from calibrant_papers._messages import warn
 from calibrant.files import replacing, write_text
-from calibrant_papers._sealed import sealed, unsealed
 from calibrant_papers._extras import need
+from calibrant_papers._messages import warn
+from calibrant_papers._sealed import sealed, unsealed
 from calibrant_papers.imagenet import Pictures
 from calibrant_papers.logits import HeldOut
 

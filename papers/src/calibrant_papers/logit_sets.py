@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import datasets
-from calibrant_papers._types import InputKind
 from calibrant.calibrators import calibrator
+from calibrant_papers._types import InputKind
 
 # The paper's networks by the names that their logits have here.
 PAPER_ROWS = {

@@ -19,8 +19,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from calibrant_papers._system import unwind_when_asked_to_end
 from calibrant_papers._extras import need
+from calibrant_papers._system import unwind_when_asked_to_end
 from calibrant_papers.recipes import NETWORKS, RECIPES, STAND_INS, Recipe
 
 Tell = Callable[[str], None]

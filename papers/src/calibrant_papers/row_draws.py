@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant_papers._types import Floats
 from calibrant.metrics import kde_ece
+from calibrant_papers._types import Floats
 from calibrant_papers.experiments import BINS
 from calibrant_papers.logit_sets import PAPER_ROWS, STAND_INS
 from calibrant_papers.per_row import unpacked

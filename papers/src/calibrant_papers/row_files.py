@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calibrant_papers._messages import warn
 from calibrant.files import check_output, write_text
+from calibrant_papers._messages import warn
 from calibrant_papers._sealed import sealed, unsealed
 
 Row = dict[str, Any]

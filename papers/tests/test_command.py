@@ -118,7 +118,7 @@ def test_unknown_sets_are_refused(folder):
 def test_matplotlib_is_missed_before_the_work(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     said = refuse("reproduce", "--sets", "cifar10-lenet5", *OPTIONS)
-    assert 'this needs matplotlib: pip install "calibrant[plot]"' in said
+    assert "this needs matplotlib: pip install ./papers at the root of a clone" in said
     assert not (folder / "reproduction").exists()
 
 
