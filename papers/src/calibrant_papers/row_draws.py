@@ -73,7 +73,7 @@ def _row_draws(row: dict[str, Any], metric: str, bins: int) -> Floats:
     elif metric == "accuracy":
         drawn = weights @ _judged(row)[1].astype(np.float32)
     elif metric == "kde_ece":
-        drawn = np.resize(_kde_draws(row, weights[:KDE_DRAWS]), DRAWS)
+        drawn = np.resize(_kde_draws(row), DRAWS)
     else:
         confidence, hit = _judged(row)
         table = np.zeros((rows, bins), np.float32)
@@ -82,13 +82,13 @@ def _row_draws(row: dict[str, Any], metric: str, bins: int) -> Floats:
     return np.asarray(PERCENT * (drawn - drawn.mean()), np.float64)
 
 
-def _kde_draws(row: dict[str, Any], weights: NDArray[np.float32]) -> Floats:
+def _kde_draws(row: dict[str, Any]) -> Floats:
+    """The KDE-ECE of the first draws. That the row is right is class 1 of two."""
     texts, rows = row["per_row"], row["test_rows"]
     share = unpacked(texts, "share" if "share" in texts else "confidence", rows)
     hit = unpacked(texts, "hit", rows).astype(np.int64)
-    # That the row is right is class 1 of two; the weights are numbers of rows.
-    draws = weights.astype(np.float64) * rows
-    return np.array([kde_ece(share, hit, sample_weight=copies) for copies in draws])
+    draws = _counts(_images(row["data"]), row["seed"], rows)[:KDE_DRAWS]
+    return np.array([kde_ece(share, hit, sample_weight=counts) for counts in draws])
 
 
 def _judged(row: dict[str, Any]) -> tuple[Floats, Floats]:
@@ -113,10 +113,15 @@ def _images(name: str) -> str:
 
 @lru_cache(maxsize=16)
 def _weights(images: str, seed: int, rows: int) -> NDArray[np.float32]:
-    """(DRAWS, rows): how often each row was drawn, over the number of rows drawn.
+    """(DRAWS, rows): how often each row was drawn, over the number of rows drawn."""
+    counts = _counts(images, seed, rows).astype(np.float32)
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+
+def _counts(images: str, seed: int, rows: int) -> NDArray[np.int64]:
+    """(DRAWS, rows): how often each row was drawn.
 
     Networks on the same images have the same test rows in a seed, and are drawn together.
     """
     rng = np.random.default_rng([zlib.crc32(images.encode()), seed])
-    counts = rng.poisson(1.0, size=(DRAWS, rows)).astype(np.float32)
-    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+    return rng.poisson(1.0, size=(DRAWS, rows))
