@@ -194,6 +194,24 @@ def test_a_seed_takes_a_training_of_its_own(tmp_path):
     assert rows[1]["brier"] == expected["brier"]
 
 
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_scores_of_class_1_and_one_hot_labels_are_those_of_two_classes(tmp_path, kind):
+    scores, labels = np.array([-1.0, 0.5, 2.0]), np.array([0, 1, 1])
+    other = np.zeros(3)
+    if kind == "probs":
+        scores = 1.0 / (1.0 + np.exp(-scores))
+        other = 1.0 - scores
+    for name in ("val.npz", "test.npz"):
+        np.savez(tmp_path / name, **{kind: scores, "labels": np.eye(2)[labels]})
+    (source,) = sources(
+        added=[("mine", tmp_path / "val.npz", tmp_path / "test.npz")], only=["mine"]
+    )
+    loaded = source.load()
+    np.testing.assert_array_equal(loaded.val_scores, np.stack([other, scores], axis=1))
+    np.testing.assert_array_equal(loaded.test_labels, labels)
+    assert (loaded.kind, loaded.test_labels.dtype) == (kind, np.int64)
+
+
 def test_networks_on_cifar_are_fitted_on_as_many_rows_as_in_the_paper(tmp_path, monkeypatch):
     monkeypatch.setitem(logit_sets.FIT_ROWS, "cifar10-vgg19", 20)
     data = Source("cifar10-vgg19", file=write_set(tmp_path, tiny_set("cifar10-vgg19"))).load()

@@ -170,8 +170,10 @@ def _with_two_columns(scores: NDArray[Any], kind: InputKind) -> NDArray[Any]:
     """A binary model's scores of class 1 as scores of both classes; others as they are."""
     if scores.ndim == 2:
         return scores
-    other = np.zeros_like(scores) if kind == "logits" else np.maximum(1.0 - scores, 0.0)
-    return np.stack([other, scores], axis=1)
+    if kind == "logits":
+        return np.stack([np.zeros_like(scores), scores], axis=1)
+    scores = scores.astype(np.result_type(scores, np.float32))
+    return np.stack([np.maximum(1.0 - scores, 0.0), scores], axis=1)
 
 
 def _class_indices(labels: NDArray[Any]) -> NDArray[np.int64]:
