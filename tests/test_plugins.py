@@ -229,6 +229,7 @@ def test_a_command_is_listed_and_runs(install: Install) -> None:
     assert "Greet." in succeed("hello", "--help")
     assert succeed("hello", "--name", "ant") == "hello ant\n"
     assert "No such option: --nam" in refuse("hello", "--nam", "ant")
+    assert "Did you mean 'hello'?" in refuse("helo")
 
 
 def test_help_loads_no_command(install: Install) -> None:

@@ -20,15 +20,18 @@ ELSEWHERE = {
 class GroupWithPlugins(TyperGroup):
     """A group that also has the commands of installed plugins, after its own."""
 
-    _added: dict[str, Any] | None = None
+    _looked = False
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands, in the order of the help."""
-        return [*super().list_commands(ctx), *self._of_plugins()]
+        self._add_plugins()
+        return super().list_commands(ctx)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command by its name; plugins are looked for only where it is none of calibrant's."""
-        return super().get_command(ctx, cmd_name) or self._of_plugins().get(cmd_name)
+        if cmd_name not in self.commands:
+            self._add_plugins()
+        return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called; one of a package that is missing is told."""
@@ -36,17 +39,17 @@ class GroupWithPlugins(TyperGroup):
             ctx.fail(ELSEWHERE[args[0]])
         return super().resolve_command(ctx, args)
 
-    def _of_plugins(self) -> dict[str, Any]:
-        if self._added is None:
-            self._added = {}
-            for name, _, plugin in plugins.installed():
-                for command in plugin.commands:
-                    if command.name in self.commands or command.name in self._added:
-                        taken = ValueError("there is a command of that name already")
-                        plugins.left_out(name, f"the command {command.name!r}", taken)
-                    else:
-                        self._added[command.name] = _OnDemand(command)
-        return self._added
+    def _add_plugins(self) -> None:
+        if self._looked:
+            return
+        self._looked = True
+        for name, _, plugin in plugins.installed():
+            for command in plugin.commands:
+                if command.name in self.commands:
+                    taken = ValueError("there is a command of that name already")
+                    plugins.left_out(name, f"the command {command.name!r}", taken)
+                else:
+                    self.commands[command.name] = _OnDemand(command)
 
 
 class _OnDemand(TyperGroup):
