@@ -86,7 +86,7 @@ def check_output(path: FilePath, suffixes: Collection[str] = ()) -> None:
 
 @contextmanager
 def replacing(path: FilePath) -> Iterator[IO[bytes]]:
-    """Open a file under a temporary name, which takes the place of ``path`` once it is whole.
+    """Write to a file under a temporary name, which takes the place of ``path`` once it is whole.
 
     It does so at the end of the ``with`` block. Where an error ends the block, the temporary file
     is deleted, and what was at ``path`` stays.
