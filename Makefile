@@ -36,6 +36,7 @@ INSTALL_PIP = $(INSTALL) --require-hashes -r requirements/pip.txt
 INSTALL_RUNTIME = $(INSTALL) --require-hashes -r requirements/runtime.txt
 INSTALL_LOCKED = $(INSTALL) --require-hashes -c requirements/development.txt
 INSTALL_CALIBRANT = $(INSTALL) --no-deps --no-build-isolation --editable .
+INSTALL_PAPERS = $(INSTALL) --no-deps --no-build-isolation --editable ./papers
 FINISH = @$(@D)/bin/python -m compileall -qq -j 0 $(@D)/lib || true; touch $@
 
 # The demo imports few modules: they need not be compiled before.
@@ -47,10 +48,11 @@ $(RUNTIME): pyproject.toml requirements/runtime.txt
 
 # A build of torch that lies on this machine (pip's find-links) is taken where the lock knows it:
 # without CUDA it is a tenth of the index's.
-$(READY): $(RUNTIME) requirements/development.txt
+$(READY): $(RUNTIME) papers/pyproject.toml requirements/development.txt
 	$(INSTALL_PIP)
 	@$(INSTALL_LOCKED) --no-index --no-deps --group torch 2>/dev/null || true
 	$(INSTALL_LOCKED) --group test --group check
+	$(INSTALL_PAPERS)
 	$(FINISH)
 
 $(DOCS): $(RUNTIME) requirements/development.txt
@@ -82,18 +84,19 @@ $(RAY): pyproject.toml
 	$(INSTALL) --group ray --editable .
 	$(FINISH)
 
-$(OLDEST): pyproject.toml tools/floors.py
+$(OLDEST): pyproject.toml papers/pyproject.toml tools/floors.py
 	$(OLDEST_PYTHON) -m venv $(@D)
 	$(INSTALL_PIP)
 	$(@D)/bin/python tools/floors.py > $(@D)/floors.txt
 	$(INSTALL) -r $(@D)/floors.txt
 	$(INSTALL_CALIBRANT)
+	$(INSTALL_PAPERS)
 	$(FINISH)
 
 $(NEWEST): FORCE  # what is newest may have changed
 	$(PYTHON) -m venv $(@D)
 	$(INSTALL) --upgrade "pip>=26.1"
-	$(INSTALL) --upgrade --upgrade-strategy eager --group build --group test --editable .
+	$(INSTALL) --upgrade --upgrade-strategy eager --group build --group test --editable . --editable ./papers
 	$(FINISH)
 
 $(TOOLS): requirements/development.txt

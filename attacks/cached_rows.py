@@ -10,9 +10,9 @@ from unittest import mock
 import numpy as np
 
 import calibrant
-from calibrant.papers.pts import runner
-from calibrant.papers.pts.experiments import Setting
-from calibrant.papers.pts.logit_sets import Source
+from calibrant_papers import runner
+from calibrant_papers.experiments import Setting
+from calibrant_papers.logit_sets import Source
 from interrupted_fits import rows_for
 from tally import Tally
 

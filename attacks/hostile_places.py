@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import calibrant
 from calibrant import cli, onnx, scorefiles
-from calibrant.papers.pts.logits import HeldOut, write_logits
+from calibrant_papers.logits import HeldOut, write_logits
 from interrupted_fits import rows_for
 from tally import Tally
 

@@ -218,7 +218,7 @@ def test_the_commands_run(page: Path, folder: Path) -> None:
 def assert_known(call: list[str]) -> None:
     """The command and all its options exist."""
     from calibrant.cli import app
-    from calibrant.papers.pts.command import app as reproduce
+    from calibrant_papers.command import app as reproduce
 
     command: Any = typer.main.get_command(reproduce if call[0] == "reproduce" else app)
     words = iter(call[call[0] == "reproduce" :])

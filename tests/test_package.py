@@ -174,6 +174,7 @@ def test_the_wheel_holds_the_package_its_data_and_its_licence(built):
     }
     packed = {name for name in names if name.startswith("calibrant/")}
     assert packed == sources
+    assert not any("papers" in name for name in names)
     assert {"calibrant/py.typed", "calibrant/data/fashion-mnist-lenet5.npz"} <= packed
     info = {name.partition("/")[2] for name in names if ".dist-info/" in name}
     assert info == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
@@ -217,7 +218,8 @@ def test_the_source_distribution_has_all_that_its_tests_need(built, tmp_path):
     pytest_run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     pages = ["tests/test_documentation.py", "tests/test_requirements.py", "-m", "not slow"]
     for command in ([*pytest_run, "--collect-only"], [*pytest_run, *pages]):
-        environment = os.environ | {"PYTHONPATH": str(tree / "src")}
+        places = os.pathsep.join([str(tree / "src"), str(tree / "papers" / "src")])
+        environment = os.environ | {"PYTHONPATH": places}
         result = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
         assert result.returncode == 0, result.stdout + result.stderr
 

@@ -49,6 +49,8 @@ MODULES = (
     "calibrant.profile",
     "calibrant.evaluation",
     "calibrant.comparison",
+    "calibrant.files",
+    "calibrant.plugins",
 )
 
 CODES = {

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calibrant.papers.pts import runner
+from calibrant_papers import runner
 
 PLAIN = ("tables.json", "rows.csv")
 HEAD = """---

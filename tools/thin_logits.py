@@ -22,11 +22,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "papers" / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from calibrant import datasets, metrics
 from calibrant.calibrators import calibrator
-from calibrant.papers.pts.logits import HeldOut, write_logits
+from calibrant_papers.logits import HeldOut, write_logits
 
 # How far below the row's highest logit a step begins.
 STEPS = {2.0: 1 / 32, 4.0: 1 / 8, 7.0: 1 / 2, 12.0: 1.0}

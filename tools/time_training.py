@@ -15,14 +15,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "papers" / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import numpy as np
 import torch
 
-from calibrant.papers.pts import training
-from calibrant.papers.pts.images import TEST, TRAIN, VALIDATION, ImageSet
-from calibrant.papers.pts.recipes import RECIPES, STAND_INS
+from calibrant_papers import training
+from calibrant_papers.images import TEST, TRAIN, VALIDATION, ImageSet
+from calibrant_papers.recipes import RECIPES, STAND_INS
 
 EPOCHS = 4  # two to get ready; the third is timed; the fourth also writes the checkpoint
 IMAGES_PER_EPOCH = 37_500  # of CIFAR-100 with 12,500 rows held out

@@ -25,11 +25,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
-sys.path.insert(0, str(SOURCE))  # the GPU machine has no installed calibrant
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = [str(ROOT / "src"), str(ROOT / "papers" / "src")]
+sys.path[:0] = SOURCES  # the GPU machine has no installed calibrant
 
-from calibrant.papers.pts.make_logits import STOPPED, summary  # noqa: E402
-from calibrant.papers.pts.recipes import RECIPES  # noqa: E402
+from calibrant_papers.make_logits import STOPPED, summary  # noqa: E402
+from calibrant_papers.recipes import RECIPES  # noqa: E402
 
 # The longest training first: whatever comes last leaves the GPU half idle.
 SLOW_FIRST = ("densenet169", "resnet152", "xception", "resnet50", "mobilenetv2", "vgg19", "lenet5")
@@ -88,7 +89,7 @@ def _unfinished(job: Job, state: str) -> bool:
 
 def command_of(job: Job, options: argparse.Namespace, left: float) -> list[str]:
     """The command line of a job that may take ``left`` seconds."""
-    command = [sys.executable, "-m", "calibrant.papers.pts.make_logits"]
+    command = [sys.executable, "-m", "calibrant_papers.make_logits"]
     command += ["--dataset", job.dataset, "--data", str(options.data / job.dataset)]
     command += ["--network", job.network, "--seed", str(job.seed)]
     command += ["--out", str(job.file(options.out, "npz").parent), "--device", options.device]
@@ -103,7 +104,7 @@ def command_of(job: Job, options: argparse.Namespace, left: float) -> list[str]:
 def environment(jobs: int) -> dict[str, str]:
     """The processes share the cores, and find the package in ``src``."""
     threads = max((os.cpu_count() or 1) // jobs, 1)
-    return {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": str(threads)}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(SOURCES), "OMP_NUM_THREADS": str(threads)}
 
 
 def end_of(log: Path, lines: int = 5) -> str:

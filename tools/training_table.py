@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from calibrant import datasets, metrics
-from calibrant.papers.pts.experiments import BINS
-from calibrant.papers.pts.logit_sets import ON_CIFAR, STAND_INS
+from calibrant_papers.experiments import BINS
+from calibrant_papers.logit_sets import ON_CIFAR, STAND_INS
 
 HEADS = ("network", "seed", "epochs", "training (s)", "test accuracy (%)", "ECE (%)", "NLL")
 STAND_IN = " *"  # behind the name of an architecture stand-in on CIFAR-100

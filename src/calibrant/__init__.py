@@ -17,8 +17,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from calibrant import calibrators, datasets, diagrams, formulas, io, metrics, profile, sklearn
+    from calibrant import files as files
     from calibrant import onnx as onnx
     from calibrant import plots as plots
+    from calibrant import plugins as plugins
     from calibrant import ray as ray
     from calibrant import report as report
     from calibrant import streams as streams
@@ -131,11 +133,13 @@ _MODULES = (
     "calibrators",
     "datasets",
     "diagrams",
+    "files",
     "formulas",
     "io",
     "metrics",
     "onnx",
     "plots",
+    "plugins",
     "profile",
     "ray",
     "report",

@@ -29,14 +29,56 @@ _KINDS = {
 
 
 def check_suffix(path: FilePath, suffixes: Collection[str]) -> None:
-    """Refuse a name that does not end as the names of such files do, in letters of either case."""
+    """Refuse the name of a file that ends otherwise than it should, in letters of either case.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; it need not exist.
+    suffixes : collection of str
+        The ends that are allowed, in lower case, such as ``(".npz",)``.
+
+    Raises
+    ------
+    ValueError
+        Where the name ends otherwise.
+
+    Examples
+    --------
+    >>> check_suffix("probs.NPZ", (".npz",))
+    >>> check_suffix("probs.txt", (".npz",))
+    Traceback (most recent call last):
+    ValueError: the file's name must end in .npz, got 'probs.txt'
+    """
     if Path(path).suffix.lower() not in suffixes:
         ends = ", ".join(suffixes) if len(suffixes) == 1 else f"one of {', '.join(suffixes)}"
         raise ValueError(f"the file's name must end in {ends}, got {os.fspath(path)!r}")
 
 
 def check_output(path: FilePath, suffixes: Collection[str] = ()) -> None:
-    """Refuse what ``replacing`` would refuse to write: before the work is done, not after it."""
+    """Refuse what ``replacing`` would refuse to write: before the work is done, not after it.
+
+    Parameters
+    ----------
+    path : path-like
+        The file that will be written.
+    suffixes : collection of str, default ()
+        The ends that its name may have; any by default.
+
+    Raises
+    ------
+    ValueError
+        Where the name ends otherwise.
+    OSError
+        Where the folder is missing or may not be written to, or something other than a file that
+        may be replaced is in the way.
+
+    Examples
+    --------
+    >>> check_output("no-such-folder/probs.npz")
+    Traceback (most recent call last):
+    FileNotFoundError: there is no folder no-such-folder to write probs.npz to
+    """
     if suffixes:
         check_suffix(path, suffixes)
     _destination(Path(path))
@@ -44,7 +86,36 @@ def check_output(path: FilePath, suffixes: Collection[str] = ()) -> None:
 
 @contextmanager
 def replacing(path: FilePath) -> Iterator[IO[bytes]]:
-    """A file under a temporary name that takes the place of ``path`` once it is whole."""
+    """Write to a file under a temporary name, which takes the place of ``path`` once it is whole.
+
+    It does so at the end of the ``with`` block. Where an error ends the block, the temporary file
+    is deleted, and what was at ``path`` stays.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write. A file that is there is replaced and keeps its mode and owner; a link
+        stays, and what it points to is written.
+
+    Yields
+    ------
+    file
+        The temporary file, open for writing bytes.
+
+    Raises
+    ------
+    OSError
+        Where the file cannot be written; the error has the name of ``path``.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "probs.bin")
+    >>> with replacing(path) as file:
+    ...     length = file.write(b"whole")
+    >>> path.read_bytes()
+    b'whole'
+    """
     path = Path(path)
     target, before = _destination(path)
     temporary = _temporary_beside(target)
@@ -66,7 +137,23 @@ def replacing(path: FilePath) -> Iterator[IO[bytes]]:
 
 
 def write_text(path: FilePath, text: str) -> None:
-    """Write a text file; it appears whole or not at all."""
+    """Write a text file in UTF-8; it appears whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+        The file to write, as in ``replacing``.
+    text : str
+        Its content.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "card.json")
+    >>> write_text(path, "{}")
+    >>> path.read_text()
+    '{}'
+    """
     with replacing(path) as file:
         file.write(text.encode())
 

@@ -22,7 +22,7 @@ from calibrant._errors import noted, warn
 from calibrant._memory import lacks_memory
 from calibrant._mistakes import LIKE_PROBABILITIES, look_like_probabilities, warn_if_probabilities
 from calibrant._types import Array, InputKind, Report
-from calibrant.calibrators import REGISTRY, Calibrator, acronym, calibrator
+from calibrant.calibrators import REGISTRY, Calibrator, acronym, calibrator, load_plugins
 from calibrant.calibrators._folds import folds_of
 from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.metrics._labelled import Labelled, accepted, labelled
@@ -360,6 +360,7 @@ def _unfitted(method: Method, kind: InputKind) -> Calibrator:
 
 def _fitting(n_rows: int, n_classes: int) -> list[str]:
     """The methods that take scores of this size; that some would need too much memory is told."""
+    load_plugins()
     names = [name for name, cls in REGISTRY.items() if n_classes == 2 or not cls.two_classes_only]
     needs = {name: calibrator(name)._memory_needed(n_rows, n_classes) for name in names}
     too_large = [name for name, needed in needs.items() if lacks_memory(needed)]

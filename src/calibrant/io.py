@@ -18,7 +18,7 @@ from calibrant._files import check_output
 from calibrant._fit_info import FitInfo
 from calibrant._parts import MOST_CLASSES, from_state, to_state
 from calibrant._types import InputKind
-from calibrant.calibrators import REGISTRY, Calibrator, LogitCalibrator
+from calibrant.calibrators import REGISTRY, Calibrator, LogitCalibrator, load_plugins
 from calibrant.calibrators._estimator import check_is_fitted
 from calibrant.formulas import ConstantTemperature, Formula
 from calibrant.formulas.smoothed import unsmoothed
@@ -168,7 +168,7 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
 
 def _calibrator_state(calibrator: Calibrator) -> tuple[Document, Arrays]:
     name = type(calibrator).__name__
-    if _classes().get(name) is not type(calibrator):
+    if _class_called(name) is not type(calibrator):
         raise TypeError(
             f"{name} is not registered: calibrant.calibrators.register makes a calibrator of your "
             "own known by name"
@@ -187,6 +187,13 @@ def _calibrator_state(calibrator: Calibrator) -> tuple[Document, Arrays]:
     return document, arrays
 
 
+def _class_called(name: str) -> type[Calibrator] | None:
+    """The registered class of a name; plugins are asked where calibrant itself has none."""
+    if name not in _classes():
+        load_plugins()
+    return _classes().get(name)
+
+
 def _classes() -> dict[str, type[Calibrator]]:
     """The registered classes by their names."""
     return {cls.__name__: cls for cls in REGISTRY.values()}
@@ -194,7 +201,7 @@ def _classes() -> dict[str, type[Calibrator]]:
 
 def _calibrator_from(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Calibrator:
     name = document["class"]
-    cls = _classes().get(name) if isinstance(name, str) else None
+    cls = _class_called(name) if isinstance(name, str) else None
     if cls is None:
         raise FileError(
             f"holds a {shown(name)}, which this calibrant does not know: a calibrator of your own "

@@ -38,7 +38,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from calibrant._arrays import as_weights, like, to_numpy
 from calibrant._errors import warn
 from calibrant._types import Array, Floats
-from calibrant.calibrators import ALIASES, REGISTRY, Calibrator, Uncalibrated, calibrator
+from calibrant.calibrators import REGISTRY, Calibrator, Uncalibrated, acronym, calibrator
 from calibrant.calibrators._best_temperature import best_temperature, scaled_profile
 from calibrant.calibrators._exact_zeros import uniform_share
 
@@ -855,9 +855,10 @@ def _prototype(method: str | Calibrator) -> Calibrator:
 def _is_for_two_classes(method: Any) -> bool:
     if not isinstance(method, str):
         return bool(getattr(method, "two_classes_only", False))
-    name = method.lower()
-    kind = REGISTRY.get(ALIASES.get(name, name))
-    return kind is not None and kind.two_classes_only
+    try:
+        return REGISTRY[acronym(method)].two_classes_only
+    except ValueError:  # told where the method is made
+        return False
 
 
 def _fresh(prototype: Any, seeds: np.random.RandomState | None) -> Any:

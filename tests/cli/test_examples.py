@@ -15,7 +15,7 @@ import typer.main
 import calibrant
 from calibrant import cli
 from calibrant.calibrators import REGISTRY
-from calibrant.papers.pts.command import app as reproduce_app
+from calibrant_papers.command import app as reproduce_app
 from cli_support import refuse, run, sample, softmax
 
 GROUP: Any = typer.main.get_group(cli.app)

@@ -482,8 +482,8 @@ def test_attach_to_empty_batches_of_sequences(tmp_path: Path) -> None:
 def test_lenet5_from_torch_to_onnxruntime(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
-    from calibrant.papers.pts.networks import LeNet5
     from calibrant.torch import CalibratedModule
+    from calibrant_papers.networks import LeNet5
 
     torch.manual_seed(0)
     network, images = LeNet5(n_classes=10, channels=1).eval(), torch.randn(40, 1, 32, 32)

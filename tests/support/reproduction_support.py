@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant.papers.pts.experiments import METHODS
-from calibrant.papers.pts.logit_sets import LogitSet
+from calibrant_papers.experiments import METHODS
+from calibrant_papers.logit_sets import LogitSet
 
 
 def tiny_set(name: str = "tiny", classes: int = 4, seed: int = 0) -> LogitSet:

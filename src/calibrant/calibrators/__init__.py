@@ -5,6 +5,7 @@ from __future__ import annotations
 from inspect import isabstract
 from typing import Any
 
+from calibrant import plugins
 from calibrant._errors import did_you_mean
 from calibrant._fit_info import FitInfo
 from calibrant.calibrators._base import Calibrator, Fitted, LogitCalibrator, ProfileCalibrator
@@ -87,7 +88,8 @@ def acronym(name: str) -> str:
     Parameters
     ----------
     name : str
-        A key of ``REGISTRY`` or of ``ALIASES``, in either case.
+        A key of ``REGISTRY`` or of ``ALIASES``, in either case. Plugins are loaded if it is
+        neither.
 
     Returns
     -------
@@ -105,6 +107,8 @@ def acronym(name: str) -> str:
     ('pts', 'platt')
     """
     key = ALIASES.get(name.lower(), name.lower())
+    if key not in REGISTRY:
+        load_plugins()
     if key not in REGISTRY:
         raise ValueError(
             f"method must be one of {', '.join(REGISTRY)}, got {name!r}{_suggestion(key)}"
@@ -125,7 +129,8 @@ def register(name: str, cls: type[Calibrator]) -> None:
     """Make a calibrator of your own known by name: it can then be saved, loaded and compared.
 
     Files never name a class to import; a file of a registered class is loaded where the class has
-    been registered before.
+    been registered before. A package that is installed can have its methods registered by itself:
+    ``calibrant.plugins``.
 
     Parameters
     ----------
@@ -159,6 +164,41 @@ def register(name: str, cls: type[Calibrator]) -> None:
     if name in ALIASES or REGISTRY.get(name, cls) is not cls or cls.__name__ in taken:
         raise ValueError(f"{name!r} or {cls.__name__} is another calibrator's already")
     REGISTRY[name] = cls
+
+
+_loaded_plugins: set[str] = set()
+
+
+def load_plugins() -> None:
+    """Register the methods of all installed plugins (``calibrant.plugins``).
+
+    There is seldom a reason to call it. A name that is not in ``REGISTRY``, a file of an unknown
+    class, and whatever lists or compares all methods load the plugins first. The second call does
+    nothing.
+
+    A method that cannot be registered is left out with a ``CalibrationWarning``.
+
+    Examples
+    --------
+    >>> load_plugins()
+    >>> "ts" in REGISTRY
+    True
+    """
+    for name, _, plugin in plugins.installed():
+        if name in _loaded_plugins or plugin.methods is None:
+            continue
+        _loaded_plugins.add(name)  # before its code runs, which may ask for a method by name
+        try:
+            methods = dict(plugin.methods())
+        except Exception as error:  # it is other people's code
+            plugins.left_out(name, "the methods", error)
+            continue
+        for key, cls in methods.items():
+            try:
+                cls()  # methods are listed and compared with their defaults
+                register(key, cls)
+            except Exception as error:
+                plugins.left_out(name, f"the method {key!r}", error)
 
 
 def calibrator(name: str, **parameters: Any) -> Calibrator:
@@ -233,5 +273,6 @@ __all__ = [
     "VennAbers",
     "acronym",
     "calibrator",
+    "load_plugins",
     "register",
 ]

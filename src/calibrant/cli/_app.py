@@ -18,7 +18,6 @@ from calibrant.cli._methods import methods
 from calibrant.cli._monitor import monitor
 from calibrant.cli._plot import plot
 from calibrant.cli._report import report
-from calibrant.cli._reproduce import reproduce_app
 
 
 def _examples(*lines: str) -> str:
@@ -129,4 +128,3 @@ app.command(
     )
 )(attach)
 app.command(epilog=_examples("calibrant methods", "calibrant methods --json"))(methods)
-app.add_typer(reproduce_app, name="reproduce")

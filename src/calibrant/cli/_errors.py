@@ -11,16 +11,18 @@ import errno
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NoReturn, TextIO
 
 import typer
-from typer.core import TyperGroup
 
+from calibrant import plugins
 from calibrant._errors import CalibrationWarning
 from calibrant.cli import INTERRUPTED, was_interrupted
 from calibrant.cli._echo import say
+from calibrant.cli._plugins import GroupWithPlugins
 
 BAD_INPUT = 2  # exit code
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -34,16 +36,16 @@ _ANYWHERE = (OSError, MemoryError, RecursionError)
 _EXPECTED = (ValueError, TypeError, ImportError, *_ANYWHERE)
 
 
-class OneLineGroup(TyperGroup):
+class OneLineGroup(GroupWithPlugins):
     """Tells bad input, and warnings of the library, in one line on standard error."""
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run a command line and exit with its code."""
         kwargs["standalone_mode"] = False
         try:
-            code = super().main(
-                *args, **kwargs
-            )  # where the output's pipe is closed it ends quietly
+            with _warnings_in_one_line(str):  # of plugins that the help cannot list
+                # where the output's pipe is closed it ends quietly
+                code = super().main(*args, **kwargs)
         except _UsageError as error:
             code = _complain(_usage_message(error))
         except OSError as error:  # the help, for one, is printed before any command runs
@@ -56,22 +58,30 @@ class OneLineGroup(TyperGroup):
         """Run a command; what the library says is told in the command's flags."""
 
         def translated(message: str) -> str:
-            return in_flags(message, self.commands.get(ctx.invoked_subcommand, self))
+            called = self.get_command(ctx, ctx.invoked_subcommand or "")
+            return in_flags(message, called or self)
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", CalibrationWarning)
-            warnings.showwarning = partial(_show_warning, translated)
+        with _warnings_in_one_line(translated):
             try:
                 return super().invoke(ctx)
             except _EXPECTED as error:
                 if was_interrupted(error):
                     raise
                 module = _raised_in(error)
-                if not (isinstance(error, _ANYWHERE) or _is_in(module, "calibrant")):
+                if not (isinstance(error, _ANYWHERE) or _is_ours(module)):
                     raise  # from another package it is unexpected, and keeps its trace
                 message = _message(error)
                 is_own = _is_in(module, "calibrant.cli")
                 raise typer.Exit(_complain(message if is_own else translated(message))) from None
+
+
+@contextmanager
+def _warnings_in_one_line(translated: Callable[[str], str]) -> Iterator[None]:
+    """Tell warnings of the library in one line each, inside the block."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CalibrationWarning)
+        warnings.showwarning = partial(_show_warning, translated)
+        yield
 
 
 def _raised_in(error: BaseException) -> str:
@@ -84,6 +94,13 @@ def _raised_in(error: BaseException) -> str:
 
 def _is_in(module: str, package: str) -> bool:
     return f"{module}.".startswith(f"{package}.")
+
+
+def _is_ours(module: str) -> bool:
+    """Whether a module is calibrant's or a plugin's."""
+    if _is_in(module, "calibrant"):
+        return True
+    return any(_is_in(module, found.package) for found in plugins.installed())
 
 
 def _usage_message(error: Any) -> str:

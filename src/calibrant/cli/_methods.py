@@ -12,8 +12,9 @@ from calibrant.cli._tables import print_table
 
 def methods(as_json: AsJson = False) -> None:
     """List the methods."""
-    from calibrant.calibrators import ALIASES, REGISTRY
+    from calibrant.calibrators import ALIASES, REGISTRY, load_plugins
 
+    load_plugins()
     entries = [
         {
             "method": acronym,

@@ -1,1 +1,0 @@
-"""Papers whose evidence this package rebuilds."""
