@@ -25,7 +25,7 @@ from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._sampling import sample_of_logits, sampled
 from calibrant.formulas import ConstantTemperature, Formula, Smoothed
 
-PATIENCE = 1.0  # standard errors by which less mixing may be worse, unless a zero was wrong
+PATIENCE = 0.5  # standard errors by which less mixing may be worse, unless a zero was wrong
 SHARES = (1e-6, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.35)
 
 
