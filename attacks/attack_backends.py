@@ -37,7 +37,7 @@ import calibrant
 from calibrant._array_ops import NUMPY, numpy_flags_ignored
 from calibrant._fast import SMALLEST, compiled_probabilities
 from calibrant.calibrators import REGISTRY, Calibrator
-from calibrant.formulas import AffineMap, Chain, IncreasingTable, NetworkTemperature
+from calibrant.formulas import AffineMap, Chain, IncreasingTable, NetworkTemperature, SeenClasses
 from calibrant.onnx import export
 from calibrant.torch import to_module
 
@@ -186,6 +186,8 @@ def compare(method: str, classes: int, offset: float = 0.0) -> Compared:
 def parts_of(model: Calibrator, logits: Rows) -> dict[str, str]:
     """The adaptive parts of a fitted method, and what they do."""
     formula, parts = model.formula_, {}
+    if isinstance(formula, SeenClasses):  # with few rows per class, some classes have none
+        formula, logits = formula.formula, logits[:, formula.seen]
     steps = (*formula.maps, formula.last) if isinstance(formula, Chain) else (formula,)
     for at, step in enumerate(steps):
         if isinstance(step, IncreasingTable) and at + 1 < len(steps):
