@@ -88,7 +88,7 @@ class Installed(NamedTuple):
 
 @cache
 def installed() -> tuple[Installed, ...]:
-    """The plugins that are installed, by name; looked for once. Those that fail are told."""
+    """The plugins that are installed, by name; looked for once. A warning names each that fails."""
     from importlib.metadata import entry_points  # takes a while, and most programs do not ask
 
     found: dict[str, Installed] = {}
