@@ -113,3 +113,14 @@ def test_bad_input():
     with pytest.raises(ValueError, match=r"labels must lie in 0..4, got 5 at row 0"):
         decompose(logits, labels * 0 + 5)
     assert calibrant.decompose is decompose
+
+
+def test_a_true_class_of_probability_0_has_an_infinite_log_loss():
+    rng = np.random.default_rng(0)
+    said = rng.choice([0.2, 0.8, 1.0], 400)
+    right = (rng.random(400) < 0.8 * said).astype(int)
+    got = decompose(said, right, method="ts", input="probs")
+    assert got.nll.score == got.nll.calibration == np.inf
+    assert np.isnan(got.nll.std_error)
+    assert 0.3 < got.nll.refinement < 0.7
+    assert np.isfinite([got.brier.calibration, got.brier.std_error, got.brier.refinement]).all()

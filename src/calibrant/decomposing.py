@@ -332,12 +332,19 @@ def _parts(losses: _Losses, null: list[float], uncertainty: float) -> ScoreParts
     return ScoreParts(
         score=score,
         calibration=losses.saving,
-        std_error=error_of_difference(losses.before, losses.after, losses.weight),
-        refinement=score - losses.saving,
+        std_error=_error(losses),
+        refinement=float(shares(losses.weight) @ losses.after),
         uncertainty=uncertainty,
         null=float(np.mean(null)) if null else None,
         p_value=p_value_of(losses.saving, np.array(null)) if null else None,
     )
+
+
+def _error(losses: _Losses) -> float:
+    """The standard error of the saving; NaN where a true class had probability 0."""
+    if not np.isfinite(losses.before).all():
+        return float("nan")
+    return error_of_difference(losses.before, losses.after, losses.weight)
 
 
 def _class_shares(data: LabelledLogits) -> Floats:

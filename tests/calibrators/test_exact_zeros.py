@@ -160,3 +160,13 @@ def test_a_profile_says_what_to_do():
     profile = calibrant.TemperatureProfile()
     with pytest.raises(ValueError, match="Fit on the probabilities themselves, which serves"):
         profile.update(np.array([[1.0, 0.0]]), [1], input="probs")
+
+
+def test_files_without_zeros_stay_on_the_disk(tmp_path: Path):
+    """Only the parts that are looked at come into memory, and nothing is copied."""
+    np.save(tmp_path / "p.npy", np.full((1000, 4), 0.25, np.float32))
+    probs = np.load(tmp_path / "p.npy", mmap_mode="r")
+    given = (probs, np.arange(1000) % 4, None)
+    rows, share = calibrant.TS(input="probs")._mixed(*given)
+    assert rows[0] is probs
+    assert share == 0.0

@@ -169,12 +169,12 @@ class Calibrator(Estimator, ABC):
         if self.input != "probs":
             return rows_as_given, 0.0
         probs = as_scores(scores, "probs")
+        if not has_zeros(probs):  # looked at in parts: a memory-mapped file stays on the disk
+            return rows_as_given, 0.0
         rows, classes = probs.shape
         check_probabilities(probs)
         target, weight = as_labels(labels, rows, classes), as_weights(sample_weight, rows)
         probs = array_namespace(probs).clip(as_working_float(probs), 0.0, 1.0)
-        if not has_zeros(probs):
-            return rows_as_given, 0.0
         if not weight.all():  # rows of weight 0 are as good as absent
             used = np.flatnonzero(weight)
             xp = array_namespace(probs)

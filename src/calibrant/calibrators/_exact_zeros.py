@@ -42,16 +42,16 @@ def mixed(probs: Array, share: float) -> Array:
 def uniform_share(probs: Floats, labels: Labels, weight: Floats) -> float:
     """The share to mix in; 0 (no mixing) is a candidate unless a true class has probability 0."""
     rows = LabelledLogits(probs.clip(0.0, 1.0), labels, weight)
-    certain = bool((rows.logits[np.arange(len(labels)), labels] <= 0.0).any())
+    wrong = bool((rows.logits[np.arange(len(labels)), labels] <= 0.0).any())
     rows = sampled(rows, sample_of_logits(rows))
     folds = folds_of(rows)
     rows = folds.rows(rows)
-    shares = SHARES if certain else (0.0, *SHARES)
+    shares = SHARES if wrong else (0.0, *SHARES)
     if not folds.parts:
         return shares[0]
     losses = [_held_out(rows, folds, share) for share in shares]
     # Zeros that were never wrong may be right, and one of them must not change a fit for nothing.
-    patience, names = 0.0 if certain else PATIENCE, [str(share) for share in shares]
+    patience, names = 0.0 if wrong else PATIENCE, [str(share) for share in shares]
     return shares[simplest_of_the_best(names, losses, rows.weight, patience)[0]]
 
 
