@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 import calibrant
 from calibrant._threads import available_cores
 from calibrant.calibrators import REGISTRY
-from calibrant.calibrators._row_order import canonical_rows, profile_order
+from calibrant.calibrators._row_order import canonical_profile, canonical_rows
 from calibrant.formulas import IncreasingTable, LogGaps, NetworkTemperature, TopLogits
 from hard_logits import labelled
 
@@ -138,8 +138,24 @@ def test_the_order_of_a_profile_follows_from_its_rows(classes: int) -> None:
     order = np.random.default_rng(3).permutation(len(labels))
     one = calibrant.TemperatureProfile.from_logits(logits, labels)
     other = calibrant.TemperatureProfile.from_logits(logits[order], labels[order])
-    one, other = one.take(profile_order(one)), other.take(profile_order(other))
-    np.testing.assert_array_equal(one.row_nll(2.0), other.row_nll(2.0))
+    (first, place), (second, moved) = canonical_profile(one), canonical_profile(other)
+    np.testing.assert_array_equal(first.row_nll(2.0), second.row_nll(2.0))
+    np.testing.assert_array_equal(first.row_nll(2.0)[place], one.row_nll(2.0))
+    np.testing.assert_array_equal(place[order], moved)
+
+
+def test_copies_in_a_profile_are_one_row_with_their_weight() -> None:
+    logits, labels, _ = rows(3)
+    times = np.random.default_rng(0).integers(1, 4, len(labels))
+    written = calibrant.TemperatureProfile.from_logits(
+        np.repeat(logits, times, axis=0), np.repeat(labels, times)
+    )
+    weighted = calibrant.TemperatureProfile.from_logits(logits, labels, sample_weight=times)
+    (first, place), (second, _) = canonical_profile(written), canonical_profile(weighted)
+    assert len(first) == len(labels)
+    np.testing.assert_array_equal(first.weight, second.weight)
+    np.testing.assert_array_equal(first.row_nll(1.5), second.row_nll(1.5))
+    np.testing.assert_array_equal(first.row_nll(1.5)[place], written.row_nll(1.5))
 
 
 # --- logits with a large offset -----------------------------------------------------------------

@@ -20,7 +20,7 @@ from calibrant._types import Floats, Progress, RandomState
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import best_temperature
 from calibrant.calibrators._origin import origin_of
-from calibrant.calibrators._row_order import profile_order
+from calibrant.calibrators._row_order import canonical_profile
 from calibrant.calibrators._sampling import Sample, sample_of_profile
 from calibrant.calibrators.temperature import _anchored, _paper_recipe
 from calibrant.formulas import (
@@ -80,8 +80,7 @@ def fit_anchored(
     Beside the formula and the report: the logarithm of the temperature of each of these rows had it
     not been fitted on.
     """
-    order = profile_order(profile)
-    profile, place = profile.take(order), np.argsort(order)
+    profile, place = canonical_profile(profile)
     if sample is not None:
         sample = replace(sample, index=place[sample.index])
     else:
