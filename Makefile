@@ -117,18 +117,18 @@ test-all: $(READY)  ## run all tests
 # Not part of .ci/run: tracing makes these tests several times slower.
 coverage: $(READY)  ## branch coverage of formulas, of files of calibrators and of files of scores
 	@$(BIN)/python -m pip install --quiet "coverage>=7.6"
-	@$(BIN)/coverage run -m pytest -q -m "not slow" tests/formulas tests/scorefiles tests/attacks \
-		tests/test_io.py tests/test_container.py tests/test_json.py tests/test_golden_files.py
-	@$(BIN)/coverage report --include="*/calibrant/formulas/*,*/calibrant/_curves.py"
+	@$(BIN)/coverage run -m pytest -q -m "not slow" tests/formulas tests/data/scorefiles tests/attacks \
+		tests/test_io.py tests/common/test_json.py
+	@$(BIN)/coverage report --include="*/calibrant/formulas/*"
 	@$(BIN)/coverage report \
-		--include="*/io.py,*/_container.py,*/_parts.py,*/_json.py,*/_profile_checks.py"
-	@$(BIN)/coverage report --include="*/calibrant/scorefiles/*"
+		--include="*/io.py,*/common/json.py,*/profile/checks.py"
+	@$(BIN)/coverage report --include="*/calibrant/data/scorefiles/*"
 
 test-jax: $(JAX)  ## run the tests with JAX arrays, in an environment of their own
-	@$(JAX_VENV)/bin/python -m pytest tests/test_jax.py
+	@$(JAX_VENV)/bin/python -m pytest tests/backends/test_jax.py
 
 test-ray: $(RAY)  ## run the tests on a local Ray cluster, in an environment of their own
-	@$(RAY_VENV)/bin/python -m pytest tests/test_ray.py tests/streams
+	@$(RAY_VENV)/bin/python -m pytest tests/scale/test_ray.py tests/scale/streams
 
 # Old packages use what newer ones below them deprecate: that is no news.
 test-oldest: $(OLDEST)  ## run the tests with the lowest versions that pyproject.toml allows

@@ -28,8 +28,8 @@ from numpy.random import Generator
 
 from array_laws import MisbehavedError, RefusedError, fits_hold, predictions_hold
 from calibrant import calibrator
-from calibrant._arrays import TILE_ELEMENTS
 from calibrant.calibrators import REGISTRY, Calibrator
+from calibrant.common.arrays import TILE_ELEMENTS
 from odd_scores import BAD_FORMS, GOOD_FORMS, VALUES, are_valid, meaning
 from odd_targets import BAD_LABELS, BAD_WEIGHTS, GOOD_LABELS, GOOD_WEIGHTS
 

@@ -34,10 +34,10 @@ import pytest
 import torch
 
 import calibrant
-from calibrant._array_ops import NUMPY, numpy_flags_ignored
-from calibrant._fast import SMALLEST, compiled_probabilities
+from calibrant.backends.numba.dispatch import SMALLEST, compiled_probabilities
 from calibrant.calibrators import REGISTRY, Calibrator
 from calibrant.formulas import AffineMap, Chain, IncreasingTable, NetworkTemperature, SeenClasses
+from calibrant.formulas._array_operations import NUMPY, numpy_flags_ignored
 from calibrant.onnx import export
 from calibrant.torch import to_module
 

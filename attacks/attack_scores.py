@@ -29,7 +29,7 @@ import calibrant
 import outcomes
 import score_crafting as crafting
 from calibrant import cli
-from calibrant._errors import printable
+from calibrant.common.errors import printable
 from outcomes import Outcomes
 from peak_memory import peak, reset_peak
 

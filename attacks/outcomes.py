@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from numpy.random import Generator, default_rng
 
-from calibrant._errors import printable
+from calibrant.common.errors import printable
 
 SHOWN = 5  # offenders of a kind
 Case = Callable[[Generator], str]  # gives "refused", "served", or what misbehaved

@@ -14,7 +14,7 @@ from rich.progress import track
 from rich.table import Table
 
 from calibrant import metrics
-from calibrant._binning import bin_index, equal_mass_edges, equal_width_edges
+from calibrant.data.binning import bin_index, equal_mass_edges, equal_width_edges
 
 ERRORS = ("ece", "rms_ece", "adaptive_ece", "debiased_ece")
 MANY = 400_000  # rows that stand for all

@@ -19,7 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import calibrant
-from calibrant._machine_code import has_machine_code
+from calibrant.backends.numba.compiler import has_machine_code
 from calibrant.calibrators.temperature._paper_recipe import MUCH_WORK
 
 PUBLISHED_STEPS = 100_000

@@ -88,7 +88,7 @@ for number in range(arguments["files"]):
 said = None
 """,
     "copy": """
-from calibrant.streams._shard_files import writing
+from calibrant.scale.streams._shard_files import writing
 from pathlib import Path
 stream = streams.open_stream(arguments["in"])
 for index, source in enumerate(stream.sources):

@@ -24,9 +24,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import calibrant
-from calibrant._losses import ProfileLoss
 from calibrant.calibrators import _network as network
 from calibrant.calibrators._best_temperature import TEMPERATURE_BOUNDS, best_temperature
+from calibrant.calibrators.profile.losses import ProfileLoss
 from calibrant.calibrators.temperature import _anchored as anchored
 from calibrant.metrics import BinStats
 from calibrant.profile import TemperatureProfile

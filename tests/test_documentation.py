@@ -18,8 +18,8 @@ import typer
 
 import calibrant
 from calibrant import metrics
-from calibrant._parts import KINDS
 from calibrant.calibrators import REGISTRY
+from calibrant.formulas._serialization import KINDS
 from calibrant.metrics import METRICS
 from cli_support import sample, succeed
 

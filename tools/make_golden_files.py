@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import calibrant
-from calibrant._files import replacing
 from calibrant.calibrators import REGISTRY, Calibrator, FitInfo
+from calibrant.common.files import replacing
 from calibrant.formulas import Chain, ConstantTemperature, IncreasingTable
 
 CLASSES, ROWS = 4, 80

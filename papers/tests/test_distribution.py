@@ -44,8 +44,8 @@ def is_private(name: str) -> bool:
 
 def test_private_imports_are_found(tmp_path: Path) -> None:
     file = tmp_path / "some.py"
-    file.write_text("from calibrant import _extras\ndef f():\n    import calibrant._files\n")
-    assert list(imported(file)) == ["calibrant._extras", "calibrant._files"]
+    file.write_text("from calibrant import _extras\ndef f():\n    import calibrant.common.files\n")
+    assert list(imported(file)) == ["calibrant.common.extras", "calibrant.common.files"]
 
 
 def test_calibrant_finds_the_plugin() -> None:

@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 
 from calibrant.calibrators import calibrator
-from calibrant.plots._drawing import luminance
+from calibrant.evaluation.plots._drawing import luminance
 from calibrant_papers import captions, figures
 from calibrant_papers.captions import BESIDE_NON_PARAMETRIC, TEMPERATURE_FAMILY
 from calibrant_papers.experiments import (

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from calibrant import report as report
     from calibrant import streams as streams
     from calibrant import torch as torch
-    from calibrant._errors import CalibrationWarning, FileError
     from calibrant.calibrators import (
         AutoCalibrator,
         BayesianBinning,
@@ -65,13 +64,14 @@ if TYPE_CHECKING:
     from calibrant.calibrators import MarginTemperatureScaling as SMART
     from calibrant.calibrators import ParameterizedTemperatureScaling as PTS
     from calibrant.calibrators import TemperatureScaling as TS
-    from calibrant.comparison import Comparison, compare
-    from calibrant.decomposing import Decomposition, decompose
-    from calibrant.evaluation import Evaluation, evaluate
+    from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
+    from calibrant.common.errors import CalibrationWarning, FileError
+    from calibrant.evaluation.comparison import Comparison, compare
+    from calibrant.evaluation.decomposition import Decomposition, decompose
+    from calibrant.evaluation.evaluation import Evaluation, evaluate
     from calibrant.io import load, save
     from calibrant.metrics import CalibrationMeter
-    from calibrant.monitoring import CalibrationMonitor, WindowReport
-    from calibrant.profile import TemperatureProfile
+    from calibrant.scale.monitoring import CalibrationMonitor, WindowReport
     from calibrant.sklearn import CalibratedClassifier
 
 # Public name -> module and the name there; loaded at first use (PEP 562).
@@ -113,18 +113,18 @@ _LAZY = {
     "PTS": ("calibrators", "ParameterizedTemperatureScaling"),
     "HTS": ("calibrators", "EntropyTemperatureScaling"),
     "SMART": ("calibrators", "MarginTemperatureScaling"),
-    "CalibrationWarning": ("_errors", "CalibrationWarning"),
-    "FileError": ("_errors", "FileError"),
-    "TemperatureProfile": ("profile", "TemperatureProfile"),
+    "CalibrationWarning": ("common.errors", "CalibrationWarning"),
+    "FileError": ("common.errors", "FileError"),
+    "TemperatureProfile": ("calibrators.profile.temperature_profile", "TemperatureProfile"),
     "CalibratedClassifier": ("sklearn", "CalibratedClassifier"),
     "CalibrationMeter": ("metrics", "CalibrationMeter"),
-    "CalibrationMonitor": ("monitoring", "CalibrationMonitor"),
-    "WindowReport": ("monitoring", "WindowReport"),
-    "Comparison": ("comparison", "Comparison"),
-    "Decomposition": ("decomposing", "Decomposition"),
+    "CalibrationMonitor": ("scale.monitoring", "CalibrationMonitor"),
+    "WindowReport": ("scale.monitoring", "WindowReport"),
+    "Comparison": ("evaluation", "Comparison"),
+    "Decomposition": ("evaluation", "Decomposition"),
     "Evaluation": ("evaluation", "Evaluation"),
-    "compare": ("comparison", "compare"),
-    "decompose": ("decomposing", "decompose"),
+    "compare": ("evaluation", "compare"),
+    "decompose": ("evaluation", "decompose"),
     "evaluate": ("evaluation", "evaluate"),
     "load": ("io", "load"),
     "save": ("io", "save"),

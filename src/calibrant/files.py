@@ -6,6 +6,6 @@ and the link stays. A file that is replaced keeps its mode and its owner.
 
 from __future__ import annotations
 
-from calibrant._files import check_output, check_suffix, replacing, write_text
+from calibrant.common.files import check_output, check_suffix, replacing, write_text
 
 __all__ = ["check_output", "check_suffix", "replacing", "write_text"]

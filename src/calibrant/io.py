@@ -12,18 +12,18 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import _container
-from calibrant._errors import FileError
-from calibrant._files import check_output
-from calibrant._fit_info import FitInfo
-from calibrant._parts import MOST_CLASSES, from_state, to_state
-from calibrant._types import InputKind
 from calibrant.calibrators import REGISTRY, Calibrator, LogitCalibrator, load_plugins
 from calibrant.calibrators._estimator import check_is_fitted
+from calibrant.calibrators._fit_info import FitInfo
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
+from calibrant.common.errors import FileError
+from calibrant.common.files import check_output
+from calibrant.common.types import InputKind
 from calibrant.formulas import ConstantTemperature, Formula
+from calibrant.formulas import _safetensors as _container
+from calibrant.formulas._serialization import MOST_CLASSES, from_state, to_state
 from calibrant.formulas.smoothed import unsmoothed
 from calibrant.metrics import CalibrationMeter
-from calibrant.profile import TemperatureProfile
 
 Saved = Calibrator | TemperatureProfile | CalibrationMeter
 SUFFIXES = (".safetensors",)  # of what is written; what is read may have any name

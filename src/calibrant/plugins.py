@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from calibrant._errors import warn
+from calibrant.common.errors import warn
 
 GROUP = "calibrant.plugins"  # of entry points
 

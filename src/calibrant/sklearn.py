@@ -35,12 +35,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from calibrant._arrays import as_weights, like, to_numpy
-from calibrant._errors import warn
-from calibrant._types import Array, Floats
 from calibrant.calibrators import REGISTRY, Calibrator, Uncalibrated, acronym, calibrator
 from calibrant.calibrators._best_temperature import best_temperature, scaled_profile
 from calibrant.calibrators._exact_zeros import uniform_share
+from calibrant.common.arrays import like, to_numpy
+from calibrant.common.errors import warn
+from calibrant.common.types import Array, Floats
+from calibrant.data.checks import as_weights
 
 ResponseMethod = Literal["auto", "decision_function", "predict_log_proba", "predict_proba"]
 Codes = NDArray[np.int64]  # class indices

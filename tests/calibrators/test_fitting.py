@@ -17,10 +17,10 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import ThreadpoolController, threadpool_info
 
 import calibrant
-from calibrant._array_ops import NumpyOps
-from calibrant._threads import _OneThread, one_blas_thread
-from calibrant._weights import as_counts, copies, effective_rows, weighted_quantiles
 from calibrant.calibrators import REGISTRY, DiagonalOrderPreserving, HistogramBinning
+from calibrant.common.threads import _OneThread, one_blas_thread
+from calibrant.data.weights import as_counts, copies, effective_rows, weighted_quantiles
+from calibrant.formulas._array_operations import NumpyOps
 
 METHODS = sorted(REGISTRY)
 
@@ -301,9 +301,9 @@ def test_a_fork_forgets_the_fits_of_other_threads():
 
 
 def test_no_operation_is_missing_from_the_interpreters():
-    from calibrant._ops import Ops
-    from calibrant.onnx._ops import GraphOps
-    from calibrant.torch._ops import TorchOps
+    from calibrant.backends.onnx._ops import GraphOps
+    from calibrant.backends.torch._ops import TorchOps
+    from calibrant.formulas._operations import Ops
 
     wanted = {name for name in vars(Ops) if not name.startswith("_")}
     for interpreter in (NumpyOps, TorchOps, GraphOps):
@@ -319,7 +319,7 @@ def test_a_caller_may_leave_while_its_thread_enters_for_another(monkeypatch):
         state.leave("it")
         return ThreadpoolController()
 
-    monkeypatch.setattr("calibrant._threads.ThreadpoolController", collecting)
+    monkeypatch.setattr("calibrant.common.threads.ThreadpoolController", collecting)
     state.enter("another")
     assert set(blas_threads()) == {1}
     state.leave("another")

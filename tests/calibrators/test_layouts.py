@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import calibrant
-from calibrant._arrays import TILE_ELEMENTS
 from calibrant.calibrators import REGISTRY
+from calibrant.common.arrays import TILE_ELEMENTS
 from calibrant.torch import to_module
 
 pytestmark = pytest.mark.filterwarnings(

@@ -7,7 +7,7 @@ import pytest
 
 import calibrant
 from calibrant.calibrators import REGISTRY, _sampling
-from calibrant.calibrators._sampling import binomials, uniforms
+from calibrant.data.copies import binomials, uniforms
 
 
 def rows(count: int, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -7,12 +7,12 @@ import pytest
 
 import calibrant
 from calibrant import TemperatureProfile
-from calibrant._optimize import newton_root
 from calibrant.calibrators import _best_temperature, _sampling
 from calibrant.calibrators._best_temperature import scaling_start, start_of_profile
 from calibrant.calibrators._direct_scaling import DirectLoss
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._optimizers import newton_root
 from calibrant.calibrators._sampling import sample_of_logits, sample_of_profile, sampled
+from calibrant.data.labelled_logits import LabelledLogits
 
 Data = tuple[np.ndarray, np.ndarray]
 FEW = 400  # the size of a sample in these tests

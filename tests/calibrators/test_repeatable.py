@@ -12,9 +12,10 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import calibrant
-from calibrant._threads import available_cores
 from calibrant.calibrators import REGISTRY
-from calibrant.calibrators._row_order import canonical_profile, canonical_rows
+from calibrant.calibrators.profile.row_order import canonical_profile
+from calibrant.common.threads import available_cores
+from calibrant.data.row_order import canonical_rows
 from calibrant.formulas import IncreasingTable, LogGaps, NetworkTemperature, TopLogits
 from hard_logits import labelled
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrationWarning")
 
 def users_of_cores() -> Iterator[str]:
     """The modules that ask for the number of cores."""
-    below = ("calibrant.calibrators", "calibrant.profile", "calibrant._fast")
+    below = ("calibrant.calibrators", "calibrant.profile", "calibrant.backends.numba.dispatch")
     for found in pkgutil.walk_packages(calibrant.__path__, "calibrant."):
         ours = found.name.startswith(below)
         if ours and hasattr(importlib.import_module(found.name), "available_cores"):

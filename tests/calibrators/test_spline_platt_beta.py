@@ -13,14 +13,14 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
-from calibrant._errors import CalibrationWarning
 from calibrant.calibrators import BetaCalibration, PlattScaling, SplineCalibration, calibrator
+from calibrant.common.errors import CalibrationWarning
 from calibrant.formulas import ConstantTemperature
 from row_functions import softmax
 
 METHODS = [SplineCalibration, PlattScaling, BetaCalibration]
 TWO_CLASSES = [PlattScaling, BetaCalibration]
-quiet = pytest.mark.filterwarnings("ignore::calibrant._errors.CalibrationWarning")
+quiet = pytest.mark.filterwarnings("ignore::calibrant.common.errors.CalibrationWarning")
 
 
 def _some_logits(rows, classes=2, seed=0, scale=2.0):

@@ -13,8 +13,6 @@ import torch
 from sklearn.base import clone
 
 import calibrant
-from calibrant._losses import ProfileLoss
-from calibrant._parts import KINDS
 from calibrant.calibrators import (
     REGISTRY,
     FitInfo,
@@ -24,7 +22,9 @@ from calibrant.calibrators import (
     ProfileCalibrator,
     register,
 )
+from calibrant.calibrators.profile.losses import ProfileLoss
 from calibrant.formulas import ConstantTemperature, LogitMap
+from calibrant.formulas._serialization import KINDS
 
 
 class Doubling(ProfileCalibrator):

@@ -15,8 +15,8 @@ import rich.console
 
 import calibrant
 from calibrant import onnx
-from calibrant._errors import printable
 from calibrant.cli._progress import working
+from calibrant.common.errors import printable
 from cli_support import program, python, refuse, run, sample, succeed, whole_archive
 
 RED, SHOWN = "\x1b[31m\x9b2J\u202e", r"\x1b[31m\x9b2J\u202e"
@@ -124,7 +124,7 @@ def test_no_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibrant.evaluation.evaluate", greedy)
     line = refuse("evaluate", "val.npz")
     assert line.startswith("error: val.npz: there is not enough memory. Unable to allocate")
-    monkeypatch.setattr("calibrant._memory.available_memory", lambda: 1)
+    monkeypatch.setattr("calibrant.common.memory.available_memory", lambda: 1)
     np.savez("wide.npz", logits=np.eye(5, 700), labels=np.arange(5))
     line = refuse("fit", "wide.npz", "--method", "sms", "-o", "x.safetensors")
     assert line.startswith(

@@ -19,9 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrant
-from calibrant._array_ops import NUMPY, ops_of
-from calibrant._curves import Cubics, Lines, Steps
-from calibrant._parts import KINDS, from_state, to_state
 from calibrant.formulas import (
     AbsoluteLink,
     AffineMap,
@@ -52,6 +49,9 @@ from calibrant.formulas import (
     TopLogits,
     VennAbersMap,
 )
+from calibrant.formulas._array_operations import NUMPY, ops_of
+from calibrant.formulas._curves import Cubics, Lines, Steps
+from calibrant.formulas._serialization import KINDS, from_state, to_state
 from calibrant.onnx import export
 from calibrant.torch import to_module
 from crafting import with_formula

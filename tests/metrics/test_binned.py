@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import metrics
-from calibrant._binning import bin_index, equal_mass_edges, equal_width_edges
+from calibrant.data.binning import bin_index, equal_mass_edges, equal_width_edges
 from calibrant.metrics import BinStats
 from calibrant.metrics.binned import debiased_error
 

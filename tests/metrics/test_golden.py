@@ -11,7 +11,7 @@ import pytest
 from scipy.special import softmax
 
 from calibrant import metrics
-from calibrant._binning import equal_mass_edges
+from calibrant.data.binning import equal_mass_edges
 from calibrant.metrics.binned import debiased_error
 
 SETS = ["A", "B", "C", "D"]

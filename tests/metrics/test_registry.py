@@ -9,7 +9,7 @@ import pytest
 
 import calibrant
 from calibrant import metrics
-from calibrant._binning import calibration_error
+from calibrant.data.binning import calibration_error
 from calibrant.metrics import METRICS, CalibrationMeter, Metric
 from calibrant.metrics._labelled import labelled
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import kstest
 
 from calibrant import metrics
-from calibrant._binning import calibration_error, equal_width_edges
+from calibrant.data.binning import calibration_error, equal_width_edges
 from calibrant.metrics._resampling import BinnedRows, values_of
 
 TOP_LABEL = ["ece", "rms_ece", "mce", "adaptive_ece", "debiased_ece", "smooth_ece", "kde_ece"]

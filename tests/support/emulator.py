@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 
-from calibrant._kernels import _calibrate, _driver, _profile
+from calibrant.backends.cuda import _calibrate, _driver, _profile
 
 COMPILER = shutil.which("c++") or shutil.which("g++")
 DEVICE = (Path(__file__).parent / "cpu_device.h").read_text()
@@ -87,7 +87,7 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "Flags", CpuFlags)
         monkeypatch.setattr(module, "on_device", nullcontext)
         monkeypatch.setattr(module, "_specialised", module._specialised.__wrapped__)
-    for user in ("calibrant._fused", "calibrant.profile"):
+    for user in ("calibrant.backends.cuda.dispatch", "calibrant.profile"):
         monkeypatch.setattr(f"{user}.has_kernels", lambda array: isinstance(array, torch.Tensor))
     for user in ("calibrant.calibrators._base", "calibrant.profile"):
         monkeypatch.setattr(f"{user}.on_host", lambda array: not isinstance(array, torch.Tensor))

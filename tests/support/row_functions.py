@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant import _rows
-from calibrant._array_ops import ops_of
+from calibrant.formulas import _row_functions as _rows
+from calibrant.formulas._array_operations import ops_of
 
 
 def _column(temperature: Any) -> Any:

@@ -6,10 +6,8 @@ from inspect import isabstract
 from typing import Any
 
 from calibrant import plugins
-from calibrant._errors import did_you_mean
-from calibrant._fit_info import FitInfo
 from calibrant.calibrators._base import Calibrator, Fitted, LogitCalibrator, ProfileCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators.affine import (
     DirichletCalibration,
     MatrixScaling,
@@ -40,6 +38,8 @@ from calibrant.calibrators.temperature import (
     TemperatureScaling,
     Uncalibrated,
 )
+from calibrant.common.errors import did_you_mean
+from calibrant.data.labelled_logits import LabelledLogits
 
 REGISTRY: dict[str, type[Calibrator]] = {
     "auto": AutoCalibrator,

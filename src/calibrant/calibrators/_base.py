@@ -13,17 +13,19 @@ import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
-from calibrant._array_ops import FAST_NUMPY, NUMPY, numpy_flags_ignored, ops_of
-from calibrant._arrays import (
+from calibrant.backends.cuda.dispatch import Output, fused
+from calibrant.backends.numba.dispatch import compiled_probabilities
+from calibrant.calibrators._best_temperature import scaled
+from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_off
+from calibrant.calibrators._estimator import Estimator, check_is_fitted, offered_if
+from calibrant.calibrators._exact_zeros import SHARES, has_zeros, mixed, smoothed, uniform_share
+from calibrant.calibrators._fit_info import FitInfo
+from calibrant.calibrators._unseen import fit_seen, warn_of_unseen
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
+from calibrant.common.arrays import (
     DEVICE_TILE_ELEMENTS,
     TILE_ELEMENTS,
-    as_labels,
-    as_scores,
-    as_weights,
     as_working_float,
-    check_label_logits,
-    check_logits,
-    check_probabilities,
     even_tiles,
     laid_out,
     like,
@@ -32,29 +34,27 @@ from calibrant._arrays import (
     row_max,
     row_tiles,
     to_numpy,
+)
+from calibrant.common.errors import warn
+from calibrant.common.memory import require_memory
+from calibrant.common.threads import available_cores, mapping, one_blas_thread
+from calibrant.common.types import Array, InputKind
+from calibrant.data.checks import (
+    as_labels,
+    as_scores,
+    as_weights,
+    check_label_logits,
+    check_logits,
+    check_probabilities,
     without_ignored,
 )
-from calibrant._errors import warn
-from calibrant._fast import compiled_probabilities
-from calibrant._fit_info import FitInfo
-from calibrant._fused import Output, fused
-from calibrant._memory import require_memory
-from calibrant._mistakes import (
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.likely_mistakes import (
     association,
     refuse_label_column,
     warn_if_probabilities,
     warn_if_unrelated,
 )
-from calibrant._ops import Ops
-from calibrant._rows import keep_arg_max_of_scores, log_odds, ordered_log_odds
-from calibrant._threads import available_cores, mapping, one_blas_thread
-from calibrant._types import Array, InputKind
-from calibrant.calibrators._best_temperature import scaled
-from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_off
-from calibrant.calibrators._estimator import Estimator, check_is_fitted, offered_if
-from calibrant.calibrators._exact_zeros import SHARES, has_zeros, mixed, smoothed, uniform_share
-from calibrant.calibrators._labelled_logits import LabelledLogits
-from calibrant.calibrators._unseen import fit_seen, warn_of_unseen
 from calibrant.formulas import (
     Confidence,
     Formula,
@@ -63,8 +63,10 @@ from calibrant.formulas import (
     TemperatureFormula,
     confidence_of,
 )
+from calibrant.formulas._array_operations import FAST_NUMPY, NUMPY, numpy_flags_ignored, ops_of
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import keep_arg_max_of_scores, log_odds, ordered_log_odds
 from calibrant.formulas.smoothed import unsmoothed
-from calibrant.profile import TemperatureProfile
 
 USUAL_WIDTH = 16  # numbers per logit that a tile has room for; for more of them it is smaller
 Fitted = tuple[Formula, FitInfo]  # what a method's fit gives

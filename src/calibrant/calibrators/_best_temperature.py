@@ -8,12 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._losses import ProfileLoss
-from calibrant._optimize import ScalarResult, best_of_scan, falling_then_rising, newton_root
-from calibrant._types import Floats, InputKind, Labels
-from calibrant._weights import copies, effective_rows
 from calibrant.calibrators._direct_scaling import DirectLoss
-from calibrant.profile import DEFAULT_TOP_K, EXACT_CLASSES, TemperatureProfile
+from calibrant.calibrators._optimizers import (
+    ScalarResult,
+    best_of_scan,
+    falling_then_rising,
+    newton_root,
+)
+from calibrant.calibrators.profile.losses import ProfileLoss
+from calibrant.calibrators.profile.temperature_profile import (
+    DEFAULT_TOP_K,
+    EXACT_CLASSES,
+    TemperatureProfile,
+)
+from calibrant.common.types import Floats, InputKind, Labels
+from calibrant.data.weights import copies, effective_rows
 
 TEMPERATURE_BOUNDS = (1e-2, 1e4)
 # Few rows, and hardly an error among them, would take T to the end of its range: a prior that

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._array_ops import NUMPY
-from calibrant._arrays import row_tiles
-from calibrant._types import Floats
-from calibrant._weights import copies, shares
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.common.arrays import row_tiles
+from calibrant.common.types import Floats
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import copies, shares
 from calibrant.formulas import Formula
+from calibrant.formulas._array_operations import NUMPY
 
 MOST_FOREGONE = 0.1  # nats per row: patience with the scores as they are ends there
 WORST = 1e100  # what a loss beyond all floats counts as: losses are subtracted and squared

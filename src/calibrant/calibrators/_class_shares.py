@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from calibrant._array_ops import NUMPY
-from calibrant._errors import warn
-from calibrant._types import Floats, Labels
-from calibrant._weights import shares
+from calibrant.common.errors import warn
+from calibrant.common.types import Floats, Labels
+from calibrant.data.weights import shares
 from calibrant.formulas import Formula
+from calibrant.formulas._array_operations import NUMPY
 
 MOST_ROWS = 5_000  # are looked at
 FAR = 0.05  # of all probability on the wrong classes, beyond what chance does

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import row_tiles
-from calibrant._optimize import newton_root
-from calibrant._threads import available_cores, mapping
-from calibrant._types import Floats, Labels
-from calibrant._weights import shares
+from calibrant.calibrators._optimizers import newton_root
+from calibrant.common.arrays import row_tiles
+from calibrant.common.threads import available_cores, mapping
+from calibrant.common.types import Floats, Labels
+from calibrant.data.weights import shares
 
 TILE = 1 << 17  # elements at once: what is computed of them stays in the cache
 DEEPEST = -80.0  # exponents; what is left out is below 1e-34 of a row's sum

@@ -12,7 +12,7 @@ from inspect import signature
 from types import MethodType
 from typing import Any, Self
 
-from calibrant._tables import Table, Tables
+from calibrant.common.tables import Table, Tables
 
 
 class Estimator:

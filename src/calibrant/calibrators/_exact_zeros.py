@@ -13,17 +13,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._array_ops import NUMPY
-from calibrant._arrays import DEVICE_TILE_ELEMENTS, row_tiles
-from calibrant._fit_info import FitInfo
-from calibrant._rows import log_odds
-from calibrant._types import Array, Floats, Labels
 from calibrant.calibrators._best_temperature import scaled_profile, start_of_profile
 from calibrant.calibrators._choosing import left_out_nll, simplest_of_the_best
-from calibrant.calibrators._folds import Folds, folds_of
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._sampling import sample_of_logits, sampled
+from calibrant.common.arrays import DEVICE_TILE_ELEMENTS, row_tiles
+from calibrant.common.types import Array, Floats, Labels
+from calibrant.data.folds import Folds, folds_of
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import ConstantTemperature, Formula, Smoothed
+from calibrant.formulas._array_operations import NUMPY
+from calibrant.formulas._row_functions import log_odds
 
 PATIENCE = 0.5  # standard errors by which less mixing may be worse, unless a zero was wrong
 SHARES = (1e-6, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.35)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._types import Floats
+from calibrant.common.types import Floats
 
 RIDGE = 1e-10  # on slopes of inputs scaled to [-1, 1]: separable problems stay finite
 TOLERANCE = 1e-10  # of the summed loss

@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._array_ops import blas_flags_ignored
-from calibrant._types import Floats
+from calibrant.common.types import Floats
+from calibrant.formulas._array_operations import blas_flags_ignored
 
 Weights = list[Floats]
 

@@ -9,14 +9,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._array_ops import NUMPY
-from calibrant._arrays import row_tiles
-from calibrant._curves import LARGEST
-from calibrant._rows import class_log_odds, softmax
-from calibrant._threads import available_cores, mapping
-from calibrant._types import Floats, Labels, Report
-from calibrant._weights import as_counts
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.common.arrays import row_tiles
+from calibrant.common.threads import available_cores, mapping
+from calibrant.common.types import Floats, Labels, Report
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import as_counts
+from calibrant.formulas._array_operations import NUMPY
+from calibrant.formulas._curves import LARGEST
+from calibrant.formulas._row_functions import class_log_odds, softmax
 
 Outcome = TypeVar("Outcome")
 

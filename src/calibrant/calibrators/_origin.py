@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant._types import Floats
-from calibrant._weights import shares
+from calibrant.common.types import Floats
+from calibrant.data.weights import shares
 
 FAR = 32.0  # spreads from 0 from which on float32 logits would lose digits that matter
 LARGEST = 1e15  # larger logits count as this

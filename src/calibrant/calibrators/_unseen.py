@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._array_ops import NUMPY
-from calibrant._errors import warn
-from calibrant._fit_info import FitInfo
-from calibrant._rows import log_softmax
-from calibrant._types import Floats, Labels
-from calibrant._weights import copies, effective_rows, shares
 from calibrant.calibrators._best_temperature import scaling_start
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
+from calibrant.common.errors import warn
+from calibrant.common.types import Floats, Labels
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import copies, effective_rows, shares
 from calibrant.formulas import ConstantTemperature, Formula, SeenClasses
+from calibrant.formulas._array_operations import NUMPY
+from calibrant.formulas._row_functions import log_softmax
 
 EXPECTED = 5.0  # rows of a class below which its absence is chance
 NAMED = 10  # classes that a warning lists

@@ -9,28 +9,28 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._errors import warn
-from calibrant._fit_info import FitInfo
-from calibrant._types import Floats, InputKind, Progress, RandomState
-from calibrant._weights import effective_rows
 from calibrant.calibrators._base import Calibrator, Fitted, LogitCalibrator, ProfileCalibrator
 from calibrant.calibrators._best_temperature import scaled_profile
 from calibrant.calibrators._choosing import left_out_nll, part_of, row_nll, simplest_of_the_best
-from calibrant.calibrators._folds import Folds, folds_of
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._sampling import sample_of_logits, sampled, sampled_values
 from calibrant.calibrators._unseen import SeenPart
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.calibrators.binary import BetaCalibration, PlattScaling
 from calibrant.calibrators.joint.structured import StructuredPTS
 from calibrant.calibrators.odds import QuadraticScaling, SmoothingSpline
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.calibrators.temperature import (
     EnsembleTemperatureScaling,
     TemperatureScaling,
     Uncalibrated,
 )
+from calibrant.common.errors import warn
+from calibrant.common.types import Floats, InputKind, Progress, RandomState
+from calibrant.data.folds import Folds, folds_of
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import effective_rows
 from calibrant.formulas import Formula
-from calibrant.profile import TemperatureProfile
 
 PATIENCE = 0.5  # standard errors by which a simpler method may be worse and still be taken ..
 IMPATIENT_ROWS = 200.0  # .. with many rows; with these twice as many, with fewer still more

@@ -17,8 +17,8 @@ INTERRUPTED = 130  # the exit code of Ctrl-C: 128 and the number of the signal
 def main() -> None:
     """Entry point; all imports are inside, so that Ctrl-C ends quietly during them, too."""
     try:
-        from calibrant._signals import unwind_when_asked_to_end
         from calibrant.cli._app import app
+        from calibrant.common.signals import unwind_when_asked_to_end
 
         unwind_when_asked_to_end()
         app()

@@ -34,7 +34,7 @@ from calibrant.cli._streaming import (
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
-    from calibrant.scorefiles import ScoreFile
+    from calibrant.data.scorefiles import ScoreFile
 
 
 def apply(
@@ -65,7 +65,7 @@ def apply(
     Of a folder, a pattern or many files they go to a folder, shard by shard: where that is
     interrupted, the same command goes on with what is missing. Labels are not needed.
     """
-    from calibrant._memory import parse_size
+    from calibrant.common.memory import parse_size
 
     reading: dict[str, Any] = {
         "input": kind,
@@ -153,7 +153,7 @@ def _apply_file(
 ) -> None:
     """One file, in memory."""
     from calibrant import scorefiles
-    from calibrant.scorefiles._formats import SUFFIXES
+    from calibrant.data.scorefiles._formats import SUFFIXES
 
     check_output(output, SUFFIXES, calibrator, scores)
     method = _loaded(calibrator, [scores])
@@ -181,7 +181,7 @@ def _copies(
     data: ScoreFile, n_classes: int, outputs: list[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The other columns of a file by the names that they get, labels first; and those left out."""
-    from calibrant.scorefiles._passing import class_labels, passing_columns
+    from calibrant.data.scorefiles._passing import class_labels, passing_columns
 
     passing = passing_columns(data.others, (), data.labels_name, "labels", outputs)
     copies = {new: data.others[name] for name, new in passing.renamed.items()}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calibrant._errors import did_you_mean
 from calibrant.cli._errors import in_flags
 from calibrant.cli._inputs import read_pair
 from calibrant.cli._json import print_json
@@ -32,9 +31,10 @@ from calibrant.cli._options import (
 )
 from calibrant.cli._progress import method_bar
 from calibrant.cli._tables import show
+from calibrant.common.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from calibrant.comparison import Comparison, MethodResult
+    from calibrant.evaluation.comparison import Comparison, MethodResult
 
 
 def compare(
@@ -89,7 +89,7 @@ def compare(
     With one file the methods are cross-validated on it, so that none is chosen on the test set.
     """
     from calibrant import comparison
-    from calibrant._memory import parse_size
+    from calibrant.common.memory import parse_size
 
     names = listed(metrics) or comparison.DEFAULT_METRICS
     if by is not None and by not in names:
@@ -131,7 +131,7 @@ def compare(
 
 
 def _print(results: Comparison, by: str | None, as_json: bool, context: typer.Context) -> None:
-    from calibrant._tables import Tables
+    from calibrant.common.tables import Tables
 
     if as_json:
         sizes = {name: getattr(results, name) for name in _SIZES}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from calibrant._errors import printable
+from calibrant.common.errors import printable
 
 
 def say(*lines: str, err: bool = False) -> None:

@@ -19,10 +19,10 @@ from typing import Any, NoReturn, TextIO
 import typer
 
 from calibrant import plugins
-from calibrant._errors import CalibrationWarning
 from calibrant.cli import INTERRUPTED, was_interrupted
 from calibrant.cli._echo import say
 from calibrant.cli._plugins import GroupWithPlugins
+from calibrant.common.errors import CalibrationWarning
 
 BAD_INPUT = 2  # exit code
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

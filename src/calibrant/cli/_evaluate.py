@@ -42,10 +42,10 @@ from calibrant.cli._tables import metric_table, show
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
+    from calibrant.data.scorefiles import ScoreFile
     from calibrant.evaluation import Evaluation
     from calibrant.metrics import MeterReport
     from calibrant.metrics._report import MetricReport
-    from calibrant.scorefiles import ScoreFile
 
 
 def evaluate(
@@ -84,7 +84,7 @@ def evaluate(
     calibration would show. A folder, a pattern or many files are read as a stream, in constant
     memory; confidences without the other probabilities give the metrics of the predicted class.
     """
-    from calibrant._memory import parse_size
+    from calibrant.common.memory import parse_size
     from calibrant.io import load_calibrator
 
     streamed = is_stream(scores)
@@ -129,7 +129,7 @@ def evaluate(
 
 def _names(metrics: str | None, *, weighted: bool, in_parts: bool) -> list[str]:
     """The metrics that tables show; a name that cannot be served is refused before the work."""
-    from calibrant.comparison import DEFAULT_METRICS
+    from calibrant.evaluation.comparison import DEFAULT_METRICS
     from calibrant.metrics._registry import metrics_named
 
     chosen = metrics_named(listed(metrics) or DEFAULT_METRICS, weighted=weighted)
@@ -171,7 +171,7 @@ def _print_evaluations(
     as_json: bool,
 ) -> None:
     """A table of the scores and the calibrated probabilities, then the last of them in full."""
-    from calibrant._tables import counted
+    from calibrant.common.tables import counted
     from calibrant.metrics._tables import of_class_1
 
     judged, (subject, full) = _values(evaluations, names), list(evaluations.items())[-1]
@@ -201,7 +201,7 @@ def _print_reports(
     as_json: bool,
 ) -> None:
     """A table of the scores and, where there is a calibrator, of its probabilities."""
-    from calibrant._tables import counted
+    from calibrant.common.tables import counted
     from calibrant.metrics._tables import of_class_1
 
     known = reports["scores"].metrics

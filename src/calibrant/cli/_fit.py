@@ -71,7 +71,7 @@ def fit(
 
     Of a folder, a pattern or many files a sample of rows is fitted on, in bounded memory.
     """
-    from calibrant._memory import parse_size
+    from calibrant.common.memory import parse_size
     from calibrant.io import SUFFIXES, save
 
     calibrator = make(method, param or [], random_state)
@@ -127,7 +127,7 @@ def _warn_if_one_class(labels: Any) -> None:
     """Warn of valid labels that are all the same: often a wrong column, or sorted rows."""
     import numpy as np
 
-    from calibrant._errors import warn
+    from calibrant.common.errors import warn
 
     values = np.unique(labels)
     if values.size == 1:

@@ -13,7 +13,7 @@ from calibrant.cli._json import print_json
 from calibrant.cli._options import AsJson, CalibratorFile, Output
 
 if TYPE_CHECKING:
-    from calibrant.onnx import GraphNames
+    from calibrant.backends.onnx import GraphNames
 
 
 def export(
@@ -30,8 +30,8 @@ def export(
 ) -> None:
     """Write a calibrator as an ONNX graph: scores in, probabilities out."""
     from calibrant import onnx
+    from calibrant.backends.onnx._files import SUFFIXES
     from calibrant.io import load_calibrator
-    from calibrant.onnx._files import SUFFIXES
 
     check_output(output, SUFFIXES, calibrator)
     names = onnx.export(load_calibrator(calibrator), output, n_classes=n_classes, dtype=dtype)
@@ -52,8 +52,8 @@ def attach(
 ) -> None:
     """Append a calibrator to an ONNX model."""
     from calibrant import onnx
+    from calibrant.backends.onnx._files import SUFFIXES
     from calibrant.io import load_calibrator
-    from calibrant.onnx._files import SUFFIXES
 
     check_output(output, SUFFIXES, model, calibrator)
     method = load_calibrator(calibrator)

@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant import _files
-from calibrant._errors import noted
 from calibrant.cli._echo import say
 from calibrant.cli._progress import working
+from calibrant.common import files as _files
+from calibrant.common.errors import noted
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
-    from calibrant.scorefiles import ScoreFile
+    from calibrant.data.scorefiles import ScoreFile
 
 
 def read_for(method: Calibrator | None, file: Path, **reading: Any) -> ScoreFile:
     """The scores of a file, read as ``reading`` says; they must be what a calibrator takes."""
-    from calibrant.scorefiles import read_scores
+    from calibrant.data.scorefiles import read_scores
 
     takes = method.input if method else None
     with working(f"reading {file.name}"):
@@ -57,8 +57,8 @@ def read_pair(
 def _read_checked(
     file: Path, labels_path: Path | None, ignore_index: int | None, reading: dict[str, Any]
 ) -> ScoreFile:
+    from calibrant.data.scorefiles import read_scores
     from calibrant.metrics._labelled import labelled
-    from calibrant.scorefiles import read_scores
 
     with working(f"reading {file.name}"), about(file):
         data, unlabelled = read_scores(file, labels_path=labels_path, **reading).labelled()
@@ -77,7 +77,7 @@ def note_unlabelled(unlabelled: int, file: Path | None = None) -> None:
 
 def left_out_rows(unlabelled: int) -> str:
     """How many rows have no label, in words."""
-    from calibrant._tables import counted
+    from calibrant.common.tables import counted
 
     verb = "was" if unlabelled == 1 else "were"
     return f"{counted(unlabelled, 'row')} without a label {verb} left out"

@@ -9,7 +9,7 @@ import typer
 
 def print_json(document: Any) -> None:
     """Print a document of plain values; an infinite number becomes null."""
-    from calibrant._documents import PlainDocument, plain
+    from calibrant.common.documents import PlainDocument, plain
 
     class Document(PlainDocument):
         def to_dict(self) -> Any:

@@ -47,9 +47,9 @@ def monitor(
     Rows at the end that fill no window are a window of their own; rows without a label are left
     out. The exit code is 0, alarms or not.
     """
-    from calibrant._memory import parse_size
-    from calibrant.monitoring import CalibrationMonitor
-    from calibrant.scorefiles._unlabelled import no_labels
+    from calibrant.common.memory import parse_size
+    from calibrant.data.scorefiles._unlabelled import no_labels
+    from calibrant.scale.monitoring import CalibrationMonitor
 
     stream = open_for(
         None,

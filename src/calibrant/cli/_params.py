@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from calibrant._errors import did_you_mean
+from calibrant.common.errors import did_you_mean
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator

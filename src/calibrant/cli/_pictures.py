@@ -92,7 +92,7 @@ class Picture:
 
     def numbers(self, subject: Subject) -> dict[str, Any]:
         """The diagrams by name."""
-        from calibrant import diagrams
+        from calibrant.evaluation import diagrams
 
         if self.what == "temperatures":
             return self._temperatures(subject)
@@ -116,7 +116,7 @@ class Picture:
         }
 
     def _panels(self, subject: Subject, bins: dict[str, Any]) -> dict[str, Any]:
-        from calibrant import diagrams
+        from calibrant.evaluation import diagrams
 
         flag = "--by class" if self.by_class else "--segment-key"
         _, (scores, kind) = subject.only(flag)
@@ -132,8 +132,8 @@ class Picture:
 
     def _temperatures(self, subject: Subject) -> dict[str, Any]:
         """Those of the one calibrator that is no TS; TS is what it is compared with."""
-        from calibrant import diagrams
         from calibrant.calibrators import TemperatureScaling
+        from calibrant.evaluation import diagrams
 
         scalings = {n: m for n, m in subject.methods.items() if isinstance(m, TemperatureScaling)}
         others = {name: m for name, m in subject.methods.items() if name not in scalings}
@@ -151,7 +151,7 @@ class Picture:
 
     def size(self, shown: Mapping[str, Any]) -> tuple[float, float]:
         """The inches of the picture, where none were asked for."""
-        from calibrant.plots import _class_gaps, _drawing, _grid, _reliability
+        from calibrant.evaluation.plots import _class_gaps, _drawing, _grid, _reliability
 
         if self.in_panels:
             return _grid.size_for(min(len(shown), _grid.MOST))
@@ -161,7 +161,7 @@ class Picture:
 
     def draw(self, figure: Figure, shown: Mapping[str, Any]) -> None:
         """Fill a figure."""
-        from calibrant import plots
+        from calibrant.evaluation import plots
 
         named = {name.replace("$", r"\$"): one for name, one in shown.items()}  # no formulas
         if self.in_panels:

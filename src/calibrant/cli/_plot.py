@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from calibrant._files import replacing
 from calibrant.cli._echo import say
 from calibrant.cli._inputs import about, check_output, note_unlabelled, read_for
 from calibrant.cli._json import print_json
@@ -27,6 +26,7 @@ from calibrant.cli._options import (
 )
 from calibrant.cli._pictures import Against, Kind, Picture, Subject, What
 from calibrant.cli._progress import working
+from calibrant.common.files import replacing
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -100,8 +100,8 @@ def plot(
     as_json: AsJson = False,
 ) -> None:
     """Draw how far confidences can be believed: a .png, .svg or .pdf."""
-    from calibrant._memory import parse_size
-    from calibrant.plots._drawing import matplotlib
+    from calibrant.common.memory import parse_size
+    from calibrant.evaluation.plots._drawing import matplotlib
 
     check_output(output, SUFFIXES, scores, *(calibrator or ()))
     picture = Picture(what, kind, n_bins, by == "class", segment_key is not None, against, notion)
@@ -171,8 +171,8 @@ def _read(
 
 def _embedded(calibrators: list[Path] | None, reading: dict[str, Any], picture: Picture) -> Subject:
     """The logits that come with the package, with calibrators of their validation rows."""
-    from calibrant import datasets
     from calibrant.calibrators import calibrator
+    from calibrant.data import datasets
 
     for name, flag in _OF_A_FILE.items():
         if reading[name] is not None:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from calibrant._errors import printable
+from calibrant.common.errors import printable
 
 if TYPE_CHECKING:
-    from calibrant._types import Report
     from calibrant.calibrators import Calibrator
+    from calibrant.common.types import Report
 
 
 @contextmanager

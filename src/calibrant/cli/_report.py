@@ -32,7 +32,7 @@ from calibrant.cli._options import (
 from calibrant.cli._progress import method_bar
 
 if TYPE_CHECKING:
-    from calibrant.scorefiles import ScoreFile
+    from calibrant.data.scorefiles import ScoreFile
 
 EMBEDDED = "fashion-mnist-lenet5"
 
@@ -80,9 +80,9 @@ def report(
 
     Without VAL the page describes demonstration data that come with the package.
     """
-    from calibrant._memory import parse_size
-    from calibrant.report import make_report
-    from calibrant.report._report import SUFFIXES, Provenance, need_extra
+    from calibrant.common.memory import parse_size
+    from calibrant.evaluation.report import make_report
+    from calibrant.evaluation.report._report import SUFFIXES, Provenance, need_extra
 
     check_output(output, SUFFIXES, val, test, labels, test_labels, class_names)
     if output.exists() and not force:
@@ -136,8 +136,8 @@ def report(
 
 
 def _embedded() -> tuple[ScoreFile, ScoreFile | None]:
-    from calibrant import datasets
-    from calibrant.scorefiles import ScoreFile
+    from calibrant.data import datasets
+    from calibrant.data.scorefiles import ScoreFile
 
     data = datasets.load(EMBEDDED)
     return (

@@ -12,7 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
-    from calibrant.streams import ScoreStream
+    from calibrant.scale.streams import ScoreStream
 
 LARGE = 10**9  # bytes of one file from which on it is read as a stream, too
 
@@ -53,7 +53,7 @@ def refuse_stream_options(**options: Any) -> None:
 
 def open_for(method: Calibrator | None, paths: Sequence[Path], **reading: Any) -> ScoreStream:
     """The stream of files, which must be what a calibrator takes."""
-    from calibrant.streams import open_stream
+    from calibrant.scale.streams import open_stream
 
     takes = method.input if method else None
     stream = open_stream(paths, default_input=takes, **reading)
@@ -70,10 +70,10 @@ def workers(engine: str, address: str | None) -> Any:
     if engine == "local":
         if address is not None:
             raise ValueError("--address goes with --engine ray")
-        from calibrant import streams
+        from calibrant.scale import streams
 
         return streams
-    from calibrant.ray import connected
+    from calibrant.scale.ray import connected
 
     return connected(address)
 

@@ -12,12 +12,12 @@ import typer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from calibrant._tables import Shown
+    from calibrant.common.tables import Shown
 
 
 def show(result: Shown, about: str = "") -> None:
     """Print a result, with what it is about before the title of its first table."""
-    from calibrant._tables import Tables
+    from calibrant.common.tables import Tables
 
     first, *others = result._tables()
     if about:
@@ -41,7 +41,7 @@ def print_table(table: RenderableType) -> None:
 
 def metric_table(title: str, judged: Mapping[str, Mapping[str, float]]) -> Shown:
     """One row per set of probabilities; there is no best one, since nothing here tells noise."""
-    from calibrant._tables import Table, Tables
+    from calibrant.common.tables import Table, Tables
     from calibrant.metrics import METRICS
 
     names = list(next(iter(judged.values())))

@@ -11,10 +11,10 @@ file means the same in every release; it checks its own invariants where it is m
 array([[0.731, 0.269]])
 """
 
-from calibrant._curves import Cubics, Curves, Lines, Steps
-from calibrant._ops import Ops
-from calibrant._parts import Part
 from calibrant.formulas._base import Formula, LogitMap, TemperatureFormula
+from calibrant.formulas._curves import Cubics, Curves, Lines, Steps
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._serialization import Part
 from calibrant.formulas.affine import (
     AffineMap,
     Features,

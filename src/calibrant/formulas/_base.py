@@ -7,11 +7,11 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from calibrant._array_ops import ops_of
-from calibrant._ops import Ops
-from calibrant._parts import Part
-from calibrant._rows import scaled_gaps
-from calibrant._types import Array
+from calibrant.common.types import Array
+from calibrant.formulas._array_operations import ops_of
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import scaled_gaps
+from calibrant.formulas._serialization import Part
 
 
 class Formula(Part, ABC):

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from calibrant._ops import Ops
-from calibrant._parts import LARGEST, Part, checked_arrays, require
-from calibrant._types import Array, Floats
+from calibrant.common.types import Array, Floats
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._serialization import LARGEST, Part, checked_arrays, require
 
 MOST_LAYERS = 32
 

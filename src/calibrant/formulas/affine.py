@@ -8,8 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from calibrant._ops import Ops
-from calibrant._parts import (
+from calibrant.common.types import Array, Floats
+from calibrant.formulas._base import LogitMap
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import log_softmax, softmax, uniform
+from calibrant.formulas._serialization import (
     LARGEST,
     Part,
     checked_array,
@@ -18,9 +21,6 @@ from calibrant._parts import (
     checked_positive,
     require,
 )
-from calibrant._rows import log_softmax, softmax, uniform
-from calibrant._types import Array, Floats
-from calibrant.formulas._base import LogitMap
 
 LARGE_CLASSES = 256  # from here on matrix products are large enough for threads
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant._ops import Ops
-from calibrant._parts import checked_part, require
-from calibrant._rows import keep_arg_max_of_scores
-from calibrant._types import Array
+from calibrant.common.types import Array
 from calibrant.formulas._base import Formula, LogitMap
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import keep_arg_max_of_scores
+from calibrant.formulas._serialization import checked_part, require
 
 MOST_MAPS = 8
 LARGEST = 1e30  # scores beyond it count as this, so that the next map's differences stay numbers

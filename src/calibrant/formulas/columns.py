@@ -8,9 +8,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._curves import Lines, ProbabilityCurves
-from calibrant._ops import Ops
-from calibrant._parts import (
+from calibrant.common.types import Array, Floats
+from calibrant.formulas._base import Formula
+from calibrant.formulas._curves import Lines, ProbabilityCurves
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import (
+    keep_arg_max,
+    keep_arg_max_of_scores,
+    log_softmax,
+    sigmoid,
+    softmax,
+)
+from calibrant.formulas._serialization import (
     Part,
     checked_array,
     checked_count,
@@ -20,15 +29,6 @@ from calibrant._parts import (
     checked_positive,
     require,
 )
-from calibrant._rows import (
-    keep_arg_max,
-    keep_arg_max_of_scores,
-    log_softmax,
-    sigmoid,
-    softmax,
-)
-from calibrant._types import Array, Floats
-from calibrant.formulas._base import Formula
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class ClassSigmoids(Part):
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant._array_ops import NUMPY
+    >>> from calibrant.formulas._array_operations import NUMPY
     >>> sigmoids = ClassSigmoids([0.5, 0.5], [0.0, 0.0], 1e-6)
     >>> sigmoids.values(np.array([[0.8, 0.2]]), NUMPY).round(3)
     array([[0.667, 0.333]])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from calibrant._ops import Ops
-from calibrant._rows import scaled_gaps
-from calibrant._types import Array
+from calibrant.common.types import Array
 from calibrant.formulas._base import Formula, TemperatureFormula
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import scaled_gaps
 from calibrant.formulas.smoothed import Smoothed
 
 
@@ -59,7 +59,7 @@ def confidence_of(formula: Formula, logits: Array, ops: Ops, keeps_arg_max: bool
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant._array_ops import NUMPY
+    >>> from calibrant.formulas._array_operations import NUMPY
     >>> from calibrant.formulas import ConstantTemperature
     >>> label, probability, temperature = confidence_of(
     ...     ConstantTemperature(2.0), np.array([[0.0, 2.0]]), NUMPY, True

@@ -7,8 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant._ops import Ops
-from calibrant._parts import (
+from calibrant.common.types import Array, Floats
+from calibrant.formulas._base import LogitMap
+from calibrant.formulas._layers import checked_layers, network_output, widest
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._serialization import (
     LARGEST,
     SMALLEST,
     checked_array,
@@ -16,9 +19,6 @@ from calibrant._parts import (
     checked_positive,
     require,
 )
-from calibrant._types import Array, Floats
-from calibrant.formulas._base import LogitMap
-from calibrant.formulas._layers import checked_layers, network_output, widest
 
 FINEST = 1e-6  # the narrowest table, relative to its place: its ends differ in float32, too
 FARTHEST = 1e12  # logits beyond it count as this: a quadrature of them stays finite in float32
@@ -50,7 +50,7 @@ class IncreasingTable(LogitMap):
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant._array_ops import NUMPY
+    >>> from calibrant.formulas._array_operations import NUMPY
     >>> formula = IncreasingTable(-1.0, 1.0, [-2.0, 0.0, 1.0], 0.5)
     >>> formula.scores(np.array([[-0.5, 0.5, 3.0]]), NUMPY)
     array([[-1. ,  0.5,  2. ]])

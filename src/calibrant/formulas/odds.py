@@ -7,12 +7,12 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from calibrant._curves import LARGEST, Cubics
-from calibrant._ops import Ops
-from calibrant._parts import checked_count, checked_part, require
-from calibrant._rows import class_log_odds, log_sigmoid
-from calibrant._types import Array
+from calibrant.common.types import Array
 from calibrant.formulas._base import LogitMap
+from calibrant.formulas._curves import LARGEST, Cubics
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import class_log_odds, log_sigmoid
+from calibrant.formulas._serialization import checked_count, checked_part, require
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from calibrant._ops import Ops
-from calibrant._parts import Part, checked_count, checked_number, checked_positive
-from calibrant._rows import entropy_share, top_k
-from calibrant._types import Array
+from calibrant.common.types import Array
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import entropy_share, top_k
+from calibrant.formulas._serialization import Part, checked_count, checked_number, checked_positive
 
 
 class RowSource(Protocol):
@@ -99,7 +99,7 @@ class TopLogits(TopReading):
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant._array_ops import NUMPY
+    >>> from calibrant.formulas._array_operations import NUMPY
     >>> rows = LogitRows(np.array([[1.0, 4.0, 2.0]]), NUMPY)
     >>> TopLogits(2).read(rows)
     array([[4., 2.]])
@@ -147,7 +147,7 @@ class LogGaps(TopReading):
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant._array_ops import NUMPY
+    >>> from calibrant.formulas._array_operations import NUMPY
     >>> rows = LogitRows(np.array([[3.0, 2.0, 0.0]]), NUMPY)
     >>> LogGaps(3, unit=1.0, smallest=1.0).read(rows).round(3)
     array([[3.   , 0.693, 1.386]])
@@ -189,7 +189,7 @@ class Margin(Reading):
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant._array_ops import NUMPY
+    >>> from calibrant.formulas._array_operations import NUMPY
     >>> rows = LogitRows(np.array([[1.0, 4.0, 2.0]]), NUMPY)
     >>> Margin().read(rows)
     array([[2.]])
@@ -227,7 +227,7 @@ class LogEntropy(Reading):
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant._array_ops import NUMPY
+    >>> from calibrant.formulas._array_operations import NUMPY
     >>> rows = LogitRows(np.array([[1.0, 0.0]]), NUMPY)
     >>> LogEntropy(1e-6).read(rows).round(3)
     array([[-0.174]])

@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrant._ops import Ops
-from calibrant._parts import (
+from calibrant.common.types import Array
+from calibrant.formulas._base import Formula
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import log_softmax, softmax
+from calibrant.formulas._serialization import (
     checked_array,
     checked_part,
     checked_positive,
     require,
 )
-from calibrant._rows import log_softmax, softmax
-from calibrant._types import Array
-from calibrant.formulas._base import Formula
 
 
 @dataclass(frozen=True, eq=False)

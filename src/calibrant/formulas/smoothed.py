@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from calibrant._ops import Ops
-from calibrant._parts import SMALLEST, checked_count, checked_number, checked_part, require
-from calibrant._rows import keep_arg_max_of_scores
-from calibrant._types import Array
+from calibrant.common.types import Array
 from calibrant.formulas._base import Formula, LogitMap, TemperatureFormula
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import keep_arg_max_of_scores
+from calibrant.formulas._serialization import (
+    SMALLEST,
+    checked_count,
+    checked_number,
+    checked_part,
+    require,
+)
 
 
 @dataclass(frozen=True, eq=False)

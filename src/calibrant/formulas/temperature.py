@@ -11,8 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._ops import Ops
-from calibrant._parts import (
+from calibrant.common.types import Array, Floats
+from calibrant.formulas._base import Formula, TemperatureFormula
+from calibrant.formulas._layers import checked_layers, network_output, widest
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import log_softmax, uniform, weighted_softmax
+from calibrant.formulas._serialization import (
     LARGEST,
     SMALLEST,
     Part,
@@ -23,10 +27,6 @@ from calibrant._parts import (
     checked_positive,
     require,
 )
-from calibrant._rows import log_softmax, uniform, weighted_softmax
-from calibrant._types import Array, Floats
-from calibrant.formulas._base import Formula, TemperatureFormula
-from calibrant.formulas._layers import checked_layers, network_output, widest
 from calibrant.formulas.reading import LogitRows, Reading
 
 
@@ -104,7 +104,7 @@ class ExponentialLink(Link):
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant._array_ops import NUMPY
+    >>> from calibrant.formulas._array_operations import NUMPY
     >>> ExponentialLink(base=2.0, reach=3.0).temperature(np.array([[0.0], [1.0]]), NUMPY).round(3)
     array([[2.   ],
            [5.247]])
@@ -147,7 +147,7 @@ class AbsoluteLink(Link):
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant._array_ops import NUMPY
+    >>> from calibrant.formulas._array_operations import NUMPY
     >>> AbsoluteLink(0.1, 10.0).temperature(np.array([[-2.0], [50.0]]), NUMPY)
     array([[ 2.],
            [10.]])

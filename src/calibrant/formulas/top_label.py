@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant._curves import ProbabilityCurves
-from calibrant._ops import Ops
-from calibrant._parts import checked_count, checked_number, checked_part, require
-from calibrant._rows import keep_arg_max_of_scores
-from calibrant._types import Array
+from calibrant.common.types import Array
 from calibrant.formulas._base import Formula
+from calibrant.formulas._curves import ProbabilityCurves
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import keep_arg_max_of_scores
+from calibrant.formulas._serialization import checked_count, checked_number, checked_part, require
 
 SMALLEST_DIVISOR = 1e-300  # keeps 0 / 0 away: any such number gives the same result
 

@@ -8,11 +8,11 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from calibrant._ops import Ops
-from calibrant._parts import LARGEST, checked_number
-from calibrant._rows import log_sigmoid
-from calibrant._types import Array
+from calibrant.common.types import Array
 from calibrant.formulas._base import LogitMap
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import log_sigmoid
+from calibrant.formulas._serialization import LARGEST, checked_number
 
 
 class TwoClassMap(LogitMap, ABC):

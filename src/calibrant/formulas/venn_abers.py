@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant._curves import Steps
-from calibrant._ops import Ops
-from calibrant._parts import checked_count, checked_part, require
-from calibrant._rows import softmax
-from calibrant._types import Array
+from calibrant.common.types import Array
 from calibrant.formulas._base import Formula
+from calibrant.formulas._curves import Steps
+from calibrant.formulas._operations import Ops
+from calibrant.formulas._row_functions import softmax
+from calibrant.formulas._serialization import checked_count, checked_part, require
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from calibrant._binning import BinStats
+from calibrant.data.binning import BinStats
 from calibrant.metrics._intervals import Estimate
 from calibrant.metrics._meter_report import MeterReport
 from calibrant.metrics._metric import Merging, Metric

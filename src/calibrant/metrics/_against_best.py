@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._types import Floats
+from calibrant.common.types import Floats
 from calibrant.metrics._differences import (
     Gap,
     correlation_of,

@@ -11,16 +11,10 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from calibrant._arrays import (
-    as_labels,
-    as_weights,
-    as_working_float,
-    ignored_as_class_0,
-    place_of,
-    row_tiles,
-)
-from calibrant._mistakes import FEW, warn_if_probabilities
-from calibrant._types import Array, Floats, InputKind, Labels, RowRule
+from calibrant.common.arrays import as_working_float, place_of, row_tiles
+from calibrant.common.types import Array, Floats, InputKind, Labels, RowRule
+from calibrant.data.checks import as_labels, as_weights, ignored_as_class_0
+from calibrant.data.likely_mistakes import FEW, warn_if_probabilities
 from calibrant.metrics._labelled import Labelled, accepted, from_logits, valid_probabilities
 from calibrant.metrics._notions import RowNotion
 

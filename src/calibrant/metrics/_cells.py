@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import row_sums
-from calibrant._binning import equal_width_edges
-from calibrant._types import Floats
+from calibrant.common.arrays import row_sums
+from calibrant.common.types import Floats
+from calibrant.data.binning import equal_width_edges
 from calibrant.metrics._labelled import Labelled
 
 CELLS = 2**14

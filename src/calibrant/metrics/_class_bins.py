@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
-from calibrant._arrays import like, to_numpy
-from calibrant._binning import BinStats, bin_index
-from calibrant._types import Array, Floats, Labels
+from calibrant.common.arrays import like, to_numpy
+from calibrant.common.types import Array, Floats, Labels
+from calibrant.data.binning import BinStats, bin_index
 from calibrant.metrics._labelled import Labelled, take_class, tiles_of
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from calibrant._arrays import to_numpy
-from calibrant._binning import BinStats
-from calibrant._types import Floats
-from calibrant._weights import row_counts
+from calibrant.common.arrays import to_numpy
+from calibrant.common.types import Floats
+from calibrant.data.binning import BinStats
+from calibrant.data.weights import row_counts
 from calibrant.metrics._class_bins import class_stats, flat_bins
 from calibrant.metrics._labelled import Labelled
 from calibrant.metrics._resampling import (

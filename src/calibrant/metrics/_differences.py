@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from calibrant._types import Floats
+from calibrant.common.types import Floats
 from calibrant.metrics._intervals import mean_estimate
 from calibrant.metrics._inversion import Family, inverted_interval, without_noise
 from calibrant.metrics._labelled import Labelled

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, log_expit, logit, logsumexp
 
-from calibrant._binning import BinStats
-from calibrant._types import Floats
+from calibrant.common.types import Floats
+from calibrant.data.binning import BinStats
 
 # The bets: true chances whose log-odds are a + b (log-odds of the confidence), (a, b - 1) at these
 # distances in eight directions. Small ones pay for windows of many rows, large ones for few.

@@ -7,7 +7,7 @@ from typing import get_args
 
 import numpy as np
 
-from calibrant._types import Report
+from calibrant.common.types import Report
 from calibrant.metrics._differences import Side
 from calibrant.metrics._intervals import Estimate, mean_estimate, p_value_of
 from calibrant.metrics._inversion import spread

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from calibrant._types import Floats
-from calibrant._weights import copy_squares, effective_rows, weighted_mean
+from calibrant.common.types import Floats
+from calibrant.data.weights import copy_squares, effective_rows, weighted_mean
 
 DEFAULT_LEVEL = 0.95
 DEFAULT_RESAMPLES = 200

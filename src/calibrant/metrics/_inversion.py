@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._binning import BinStats, bin_index, equal_mass_edges
-from calibrant._types import Floats
+from calibrant.common.types import Floats
+from calibrant.data.binning import BinStats, bin_index, equal_mass_edges
 from calibrant.metrics._resampling import BinnedRows, Statistic
 
 SCALES = np.array([0.0, 0.3, 0.6, 0.85, 1.1, 1.4, 1.9, 3.0, 6.0])  # s

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._types import Floats
-from calibrant._weights import copy_squares, row_counts
+from calibrant.common.types import Floats
+from calibrant.data.weights import copy_squares, row_counts
 from calibrant.metrics._outcomes import Outcomes
 
 

@@ -12,30 +12,32 @@ import numpy as np
 from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 from numpy.typing import NDArray
 
-from calibrant._array_ops import ops_of
-from calibrant._arrays import (
+from calibrant.common.arrays import (
     DEVICE_TILE_ELEMENTS,
     TILE_ELEMENTS,
-    as_labels,
-    as_numpy,
-    as_scores,
-    as_weights,
     as_working_float,
-    check_label_logits,
-    check_peaks,
-    check_probabilities,
-    normalize_rows,
     on_host,
     row_max,
     row_tiles,
     to_numpy,
+)
+from calibrant.common.memory import require_memory
+from calibrant.common.types import Array, Floats, InputKind, Labels, RowRule
+from calibrant.data.checks import (
+    as_labels,
+    as_numpy,
+    as_scores,
+    as_weights,
+    check_label_logits,
+    check_peaks,
+    check_probabilities,
+    normalize_rows,
     without_ignored,
 )
-from calibrant._memory import require_memory
-from calibrant._mistakes import refuse_label_column, warn_if_probabilities
-from calibrant._rows import log_softmax
-from calibrant._types import Array, Floats, InputKind, Labels, RowRule
-from calibrant._weights import copy_squares, weighted_mean
+from calibrant.data.likely_mistakes import refuse_label_column, warn_if_probabilities
+from calibrant.data.weights import copy_squares, weighted_mean
+from calibrant.formulas._array_operations import ops_of
+from calibrant.formulas._row_functions import log_softmax
 from calibrant.metrics._notions import RowNotion, row_notion
 
 _FEW_CLASSES = 64

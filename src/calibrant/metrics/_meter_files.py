@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import _json
-from calibrant._extras import need
-from calibrant._sealed import START, sealed, unsealed
+from calibrant.common import json as _json
+from calibrant.common.checksums import START, sealed, unsealed
+from calibrant.common.extras import need
 
 FORMAT = "calibrant-meter-2"
 

@@ -8,8 +8,8 @@ from functools import cache
 
 import numpy as np
 
-from calibrant._binning import BinStats
-from calibrant._tables import Table
+from calibrant.common.tables import Table
+from calibrant.data.binning import BinStats
 from calibrant.metrics._intervals import Estimate
 from calibrant.metrics._meter_state import MeterState
 from calibrant.metrics._metric import Merging, Metric

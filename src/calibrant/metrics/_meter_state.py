@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._binning import BinStats, bin_index, equal_width_edges
-from calibrant._types import Floats
-from calibrant._weights import MOST_ROWS
+from calibrant.common.types import Floats
+from calibrant.data.binning import BinStats, bin_index, equal_width_edges
+from calibrant.data.weights import MOST_ROWS
 from calibrant.metrics._cells import CELL_EDGES, CELLS
 from calibrant.metrics._labelled import Labelled
 from calibrant.metrics._notions import RowNotion

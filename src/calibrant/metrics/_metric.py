@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibrant._binning import BinStats
-from calibrant._types import Floats, InputKind, RowRule
+from calibrant.common.types import Floats, InputKind, RowRule
+from calibrant.data.binning import BinStats
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import Notion, RowNotion, row_notion
 from calibrant.metrics._readings import DEFAULT_BINS, Reads, RowsInBins, read_by, row_scores

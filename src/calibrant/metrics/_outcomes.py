@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._binning import BinStats, Scheme
-from calibrant._types import Floats
+from calibrant.common.types import Floats
+from calibrant.data.binning import BinStats, Scheme
 from calibrant.metrics._labelled import Labelled
 from calibrant.metrics._notions import ScoreNotion
 

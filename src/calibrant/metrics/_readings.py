@@ -19,10 +19,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import to_numpy
-from calibrant._binning import BinStats, equal_mass_edges, equal_width_edges
-from calibrant._types import Floats
-from calibrant._weights import row_counts
+from calibrant.common.arrays import to_numpy
+from calibrant.common.types import Floats
+from calibrant.data.binning import BinStats, equal_mass_edges, equal_width_edges
+from calibrant.data.weights import row_counts
 from calibrant.metrics._cells import CELL_EDGES, kde_columns
 from calibrant.metrics._class_bins import class_stats
 from calibrant.metrics._class_resampling import class_bootstrap, class_null, draw_rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from calibrant._binning import calibration_error
-from calibrant._errors import did_you_mean
+from calibrant.common.errors import did_you_mean
+from calibrant.data.binning import calibration_error
 from calibrant.metrics._metric import Merging, Metric
 from calibrant.metrics._notions import Notion, RowNotion, row_notion
 from calibrant.metrics._resampling import Statistic

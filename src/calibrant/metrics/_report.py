@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from calibrant._binning import BinStats
-from calibrant._documents import PlainDocument
-from calibrant._frames import Backend, frame_of
-from calibrant._tables import Shown, counted
+from calibrant.common.documents import PlainDocument
+from calibrant.common.frames import Backend, frame_of
+from calibrant.common.tables import Shown, counted
+from calibrant.data.binning import BinStats
 from calibrant.metrics._intervals import Estimate
 from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._tables import estimate_columns

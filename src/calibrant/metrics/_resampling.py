@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from calibrant._binning import BinStats, bin_index
-from calibrant._types import Floats
-from calibrant._weights import row_counts
+from calibrant.common.types import Floats
+from calibrant.data.binning import BinStats, bin_index
+from calibrant.data.weights import row_counts
 
 _MANY_ROWS = 16_384  # from here on rows are grouped
 _FINENESS = 4096

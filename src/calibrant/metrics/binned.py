@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from calibrant._binning import (
+from calibrant.common.types import Floats, InputKind, RowRule
+from calibrant.data.binning import (
     BinStats,
     Norm,
     Scheme,
@@ -16,7 +17,6 @@ from calibrant._binning import (
     check_scheme,
     equal_cuts,
 )
-from calibrant._types import Floats, InputKind, RowRule
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import DEFAULT_BINS, bins_of

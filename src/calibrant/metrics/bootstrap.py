@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import numpy as np
 
-from calibrant._random import generator
-from calibrant._types import Floats, InputKind, RandomState, RowRule
-from calibrant._weights import row_counts
+from calibrant.common.random import generator
+from calibrant.common.types import Floats, InputKind, RandomState, RowRule
+from calibrant.data.weights import row_counts
 from calibrant.metrics._differences import (
     Side,
     correlation_of,

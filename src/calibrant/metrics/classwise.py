@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant._binning import Norm, calibration_error
-from calibrant._types import Floats, InputKind, RowRule
+from calibrant.common.types import Floats, InputKind, RowRule
+from calibrant.data.binning import Norm, calibration_error
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._readings import DEFAULT_BINS, bins_of
 

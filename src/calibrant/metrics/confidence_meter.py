@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import as_numpy, as_weights
-from calibrant._binning import equal_width_edges
-from calibrant._tables import counted
-from calibrant._threads import OwnLock
-from calibrant._types import Floats
+from calibrant.common.tables import counted
+from calibrant.common.threads import OwnLock
+from calibrant.common.types import Floats
+from calibrant.data.binning import equal_width_edges
+from calibrant.data.checks import as_numpy, as_weights
 from calibrant.metrics._labelled import Labelled
 from calibrant.metrics._meter_report import MeterReport, report
 from calibrant.metrics._meter_state import Layout, MeterState

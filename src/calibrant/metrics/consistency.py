@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._random import generator
-from calibrant._types import InputKind, RandomState, RowRule
+from calibrant.common.random import generator
+from calibrant.common.types import InputKind, RandomState, RowRule
 from calibrant.metrics._intervals import check_resamples, p_value_of
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._notions import Notion, RowNotion

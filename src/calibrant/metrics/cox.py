@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, expit, logit
 
-from calibrant._types import Floats, InputKind, RowRule
-from calibrant._weights import effective_rows, shares
+from calibrant.common.types import Floats, InputKind, RowRule
+from calibrant.data.weights import effective_rows, shares
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._notions import ScoreNotion, score_notion
 from calibrant.metrics._outcomes import Outcomes, outcomes_of

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from calibrant._types import Floats, InputKind, RowRule
-from calibrant._weights import copy_squares
+from calibrant.common.types import Floats, InputKind, RowRule
+from calibrant.data.weights import copy_squares
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import ScoreNotion, score_notion
 from calibrant.metrics._outcomes import Outcomes, outcomes_of

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibrant._binning import BinStats
-from calibrant._random import generator
-from calibrant._types import Floats, InputKind, RandomState, RowRule
+from calibrant.common.random import generator
+from calibrant.common.types import Floats, InputKind, RandomState, RowRule
+from calibrant.data.binning import BinStats
 from calibrant.metrics._isotonic_column import IsotonicColumn
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._outcomes import class_outcomes

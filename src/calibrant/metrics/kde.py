@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import fft, ifft, rfft
 
-from calibrant._binning import BinStats
-from calibrant._types import Floats, InputKind, RowRule
+from calibrant.common.types import Floats, InputKind, RowRule
+from calibrant.data.binning import BinStats
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import bins_of

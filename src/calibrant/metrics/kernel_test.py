@@ -15,10 +15,10 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from calibrant._arrays import like, to_numpy
-from calibrant._random import generator
-from calibrant._types import Floats, InputKind, Labels, RandomState, RowRule
-from calibrant._weights import row_counts
+from calibrant.common.arrays import like, to_numpy
+from calibrant.common.random import generator
+from calibrant.common.types import Floats, InputKind, Labels, RandomState, RowRule
+from calibrant.data.weights import row_counts
 from calibrant.metrics._class_resampling import draw_labels
 from calibrant.metrics._intervals import check_resamples
 from calibrant.metrics._labelled import Labelled, labelled

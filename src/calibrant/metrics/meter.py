@@ -9,10 +9,10 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._binning import equal_width_edges
-from calibrant._tables import counted
-from calibrant._threads import OwnLock
-from calibrant._types import Floats, InputKind, RowRule
+from calibrant.common.tables import counted
+from calibrant.common.threads import OwnLock
+from calibrant.common.types import Floats, InputKind, RowRule
+from calibrant.data.binning import equal_width_edges
 from calibrant.metrics import _meter_files as files
 from calibrant.metrics._batches import Batch
 from calibrant.metrics._labelled import check_row_rule

@@ -8,8 +8,15 @@ from typing import Any, Literal
 import numpy as np
 from array_api_compat import array_namespace
 
-from calibrant._binning import BinStats, Norm, Scheme, calibration_error, check_count, check_scheme
-from calibrant._types import Floats, InputKind, RowRule
+from calibrant.common.types import Floats, InputKind, RowRule
+from calibrant.data.binning import (
+    BinStats,
+    Norm,
+    Scheme,
+    calibration_error,
+    check_count,
+    check_scheme,
+)
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._outcomes import Outcomes, class_outcomes

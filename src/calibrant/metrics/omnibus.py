@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
-from calibrant._random import generator
-from calibrant._types import Floats, InputKind, Labels, RandomState, RowRule
+from calibrant.common.random import generator
+from calibrant.common.types import Floats, InputKind, Labels, RandomState, RowRule
 from calibrant.metrics._class_resampling import draw_labels
 from calibrant.metrics._intervals import check_resamples
 from calibrant.metrics._labelled import Labelled, labelled

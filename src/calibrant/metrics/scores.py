@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import like
-from calibrant._arrays import row_sums as sums_of_rows
-from calibrant._types import Array, Floats, InputKind, Labels, RowRule
+from calibrant.common.arrays import like
+from calibrant.common.arrays import row_sums as sums_of_rows
+from calibrant.common.types import Array, Floats, InputKind, Labels, RowRule
 from calibrant.metrics._labelled import Labelled, labelled, take_class
 
 # --- functions --------------------------------------------------------------------------------

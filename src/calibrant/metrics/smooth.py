@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.fft import dct, idct
 
-from calibrant._binning import BinStats
-from calibrant._types import Floats, InputKind, RowRule
+from calibrant.common.types import Floats, InputKind, RowRule
+from calibrant.data.binning import BinStats
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._readings import bins_of

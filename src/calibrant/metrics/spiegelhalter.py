@@ -13,9 +13,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.special import ndtr
 
-from calibrant._arrays import row_sums as sums_of_rows
-from calibrant._types import Floats, InputKind, RowRule
-from calibrant._weights import copy_squares
+from calibrant.common.arrays import row_sums as sums_of_rows
+from calibrant.common.types import Floats, InputKind, RowRule
+from calibrant.data.weights import copy_squares
 from calibrant.metrics._labelled import Labelled, labelled
 
 Notion = Literal["classes", "top-label"]

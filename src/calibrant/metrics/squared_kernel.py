@@ -14,10 +14,10 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from calibrant._arrays import like, to_numpy
-from calibrant._random import generator
-from calibrant._types import Array, Floats, InputKind, RandomState, RowRule
-from calibrant._weights import copy_squares, weighted_mean
+from calibrant.common.arrays import like, to_numpy
+from calibrant.common.random import generator
+from calibrant.common.types import Array, Floats, InputKind, RandomState, RowRule
+from calibrant.data.weights import copy_squares, weighted_mean
 from calibrant.metrics._labelled import Labelled, labelled
 
 Kernel = Literal["exponential", "total-variation", "gaussian"]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc
 
-from calibrant._binning import Norm, Scheme, calibration_error, check_scheme
-from calibrant._types import Floats, InputKind, RowRule
-from calibrant._weights import weighted_quantiles
+from calibrant.common.types import Floats, InputKind, RowRule
+from calibrant.data.binning import Norm, Scheme, calibration_error, check_scheme
+from calibrant.data.weights import weighted_quantiles
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import check_two_classes
 from calibrant.metrics._outcomes import Outcomes, class_outcomes

@@ -25,8 +25,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from calibrant import CalibrationWarning
-from calibrant._array_ops import ops_of
-from calibrant._optimize import lbfgs
 from calibrant.calibrators import (
     DirichletCalibration,
     MatrixScaling,
@@ -35,6 +33,7 @@ from calibrant.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
+from calibrant.calibrators._optimizers import lbfgs
 from calibrant.calibrators.affine._loss import (
     NO_EVIDENCE,
     AffineData,
@@ -46,6 +45,7 @@ from calibrant.calibrators.affine._loss import (
     evidence_penalty,
     fit_affine,
 )
+from calibrant.formulas._array_operations import ops_of
 from crafting import with_formula
 from row_functions import log_softmax, softmax
 
@@ -489,6 +489,6 @@ def test_bad_iterations_are_refused():
 
 
 def test_progress_is_shown_on_request(capsys, monkeypatch):
-    monkeypatch.setattr("calibrant._progress.PATIENCE", 0.0)
+    monkeypatch.setattr("calibrant.common.progress.PATIENCE", 0.0)
     VectorScaling(progress=True).fit(*_some_logits(100, 4))
     assert capsys.readouterr().out == ""

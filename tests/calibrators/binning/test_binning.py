@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import betaln
 
-from calibrant._errors import CalibrationWarning
 from calibrant.calibrators import BayesianBinning, HistogramBinning, PlattBinner
-from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._logistic import fit_logistic
 from calibrant.calibrators.binning._bins import SortedScores, equal_mass_cuts
+from calibrant.common.errors import CalibrationWarning
+from calibrant.data.labelled_logits import LabelledLogits
 from row_functions import softmax
 
 METHODS = {
@@ -35,7 +35,7 @@ METHODS = {
     "bbq": BayesianBinning,
 }
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-quiet = pytest.mark.filterwarnings("ignore::calibrant._errors.CalibrationWarning")
+quiet = pytest.mark.filterwarnings("ignore::calibrant.common.errors.CalibrationWarning")
 
 
 def _some_logits(rows, classes, seed=0, scale=2.0):

@@ -25,7 +25,6 @@ from hypothesis.extra.numpy import arrays
 
 import diag_reference
 from calibrant import CalibrationWarning
-from calibrant._array_ops import NUMPY, ops_of
 from calibrant.calibrators import DiagonalOrderPreserving, TemperatureScaling
 from calibrant.calibrators import _network as network
 from calibrant.calibrators.increasing._fit import Grid, GridLoss, NetworkLoss, make_grid
@@ -37,6 +36,7 @@ from calibrant.calibrators.increasing._quadrature import (
     output_for,
 )
 from calibrant.formulas import IncreasingTable
+from calibrant.formulas._array_operations import NUMPY, ops_of
 from row_functions import log_softmax, softmax
 
 FORWARD = ["iop_diag_forward_h4_s20", "iop_diag_forward_h3x3_s50"]
@@ -401,7 +401,7 @@ def test_a_fit_that_ends_worse_is_thrown_away(monkeypatch):
 
     def broken(objective, start, **options):
         weights = network.unflatten(np.ones(len(objective.penalty)), objective.sizes)
-        from calibrant._optimize import Minimum
+        from calibrant.calibrators._optimizers import Minimum
 
         return weights, Minimum(np.ones(1), 0.0, 1, True, "converged")
 

@@ -7,10 +7,10 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import log_softmax
 
-from calibrant._array_ops import NUMPY
 from calibrant.calibrators._best_temperature import scaling_start
 from calibrant.calibrators.increasing import _smooth
 from calibrant.calibrators.increasing._fit import GridLoss, make_grid
+from calibrant.formulas._array_operations import NUMPY
 
 
 def bent_logits(rows: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -24,15 +24,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.isotonic import IsotonicRegression
 
-from calibrant._binning import BinStats
 from calibrant.calibrators import (
     IsotonicOneVsAll,
     IsotonicOneVsAllTS,
     MultiClassIsotonic,
     TemperatureScaling,
 )
-from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators.isotonic._regression import flat_line, isotonic_blocks
+from calibrant.data.binning import BinStats
+from calibrant.data.labelled_logits import LabelledLogits
 from row_functions import softmax
 
 METHODS = [IsotonicOneVsAll, IsotonicOneVsAllTS, MultiClassIsotonic]
@@ -267,7 +267,7 @@ def test_probabilities_are_as_good_as_logits(method):
 # --- edges ---
 
 
-@pytest.mark.filterwarnings("ignore::calibrant._errors.CalibrationWarning")  # T at its bound
+@pytest.mark.filterwarnings("ignore::calibrant.common.errors.CalibrationWarning")  # T at its bound
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_few_rows_many_classes(method, rows):
@@ -277,7 +277,7 @@ def test_few_rows_many_classes(method, rows):
     assert np.allclose(probs.sum(axis=1), 1.0)
 
 
-@pytest.mark.filterwarnings("ignore::calibrant._errors.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::calibrant.common.errors.CalibrationWarning")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("labels", [[0] * 6, [0, 1, 2, 0, 1, 2]])
 def test_constant_and_duplicate_rows(method, labels):

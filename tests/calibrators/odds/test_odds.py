@@ -7,11 +7,11 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
-from calibrant._array_ops import NUMPY
-from calibrant._curves import Cubics
-from calibrant._rows import class_log_odds
 from calibrant.calibrators import PlattScaling, QuadraticScaling, SmoothingSpline
 from calibrant.calibrators.odds._penalized import PenalizedSpline
+from calibrant.formulas._array_operations import NUMPY
+from calibrant.formulas._curves import Cubics
+from calibrant.formulas._row_functions import class_log_odds
 
 METHODS = [QuadraticScaling, SmoothingSpline]
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import calibrant
 from calibrant import PTS, LinearPTS, TemperatureProfile
-from calibrant._losses import LOSSES
 from calibrant.calibrators import _network as network
+from calibrant.calibrators.profile.losses import LOSSES
 from calibrant.calibrators.temperature import _paper_recipe as paper
 
 pytest.importorskip("numba")
 
-from calibrant import _compiled_steps as code
+from calibrant.backends.numba import paper_steps as code
 from calibrant.calibrators.temperature._compiled_recipe import CompiledSteps
 
 

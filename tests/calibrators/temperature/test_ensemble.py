@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 import calibrant
 from calibrant import ETS, TS, CalibrationWarning, TemperatureProfile, Uncalibrated
-from calibrant._mistakes import look_like_probabilities
-from calibrant._optimize import simplex_quadratic
+from calibrant.calibrators._optimizers import simplex_quadratic
+from calibrant.data.likely_mistakes import look_like_probabilities
 from calibrant.formulas import Mixture
 from crafting import with_formula
 

@@ -15,8 +15,8 @@ from sklearn.base import clone
 
 import calibrant
 from calibrant import PTS, TS, LinearPTS, TemperatureProfile
-from calibrant._losses import LOSSES
 from calibrant.calibrators import _network as network
+from calibrant.calibrators.profile.losses import LOSSES
 from calibrant.calibrators.temperature import _paper_recipe as paper
 from calibrant.calibrators.temperature._anchored import IDENTITY_ROWS
 

@@ -13,8 +13,8 @@ from sklearn.base import clone
 
 import calibrant
 from calibrant import TS, CalibrationWarning, TemperatureProfile, Uncalibrated
-from calibrant._losses import ProfileLoss
-from calibrant._optimize import best_of_scan, falling_then_rising
+from calibrant.calibrators._optimizers import best_of_scan, falling_then_rising
+from calibrant.calibrators.profile.losses import ProfileLoss
 from calibrant.formulas import ConstantTemperature
 from crafting import with_formula
 
@@ -271,7 +271,7 @@ def test_prediction_by_tiles_is_prediction_row_by_row(monkeypatch):
     logits, labels = sampled(103, 7, 2.0)
     ts = TS().fit(logits, labels)
     whole = ts.predict_proba(logits)
-    monkeypatch.setattr("calibrant._arrays.row_tiles.__defaults__", (70,))
+    monkeypatch.setattr("calibrant.data.checks.row_tiles.__defaults__", (70,))
     np.testing.assert_array_equal(ts.predict_proba(logits), whole)
     np.testing.assert_array_equal(ts.predict(logits), logits.argmax(axis=1))
 

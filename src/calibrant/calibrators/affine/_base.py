@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC
 from typing import ClassVar, final
 
-from calibrant._types import Floats, Progress
 from calibrant.calibrators._base import LogitCalibrator
+from calibrant.common.types import Floats, Progress
 from calibrant.formulas import AffineMap
 
 MATRICES = 42  # float64 ones that a fit holds at once: L-BFGS keeps 25, the loss the others

@@ -9,16 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._array_ops import NUMPY
-from calibrant._arrays import row_tiles
-from calibrant._fit_info import FitInfo
-from calibrant._progress import reporter
-from calibrant._threads import available_cores, mapping
-from calibrant._types import Floats, Progress
-from calibrant._weights import effective_rows, shares
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import Start, scaling_start
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._origin import origin_of
 from calibrant.calibrators.affine._loss import (
     AffineFit,
@@ -26,6 +19,13 @@ from calibrant.calibrators.affine._loss import (
     fit_affine,
     working_precision,
 )
+from calibrant.common.arrays import row_tiles
+from calibrant.common.progress import reporter
+from calibrant.common.threads import available_cores, mapping
+from calibrant.common.types import Floats, Progress
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import effective_rows, shares
+from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas.affine import AffineMap, Features, PlainLogits, affine_inputs
 
 Strength = float | str  # a penalty, or "auto"

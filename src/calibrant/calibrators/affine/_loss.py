@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._arrays import row_tiles
-from calibrant._optimize import Minimum, lbfgs
-from calibrant._threads import available_cores, mapping, one_blas_thread
-from calibrant._types import Floats, Report
-from calibrant._weights import copies, shares
+from calibrant.calibrators._optimizers import Minimum, lbfgs
+from calibrant.common.arrays import row_tiles
+from calibrant.common.threads import available_cores, mapping, one_blas_thread
+from calibrant.common.types import Floats, Report
+from calibrant.data.weights import copies, shares
 from calibrant.formulas.affine import LARGE_CLASSES
 
 TILE = 1 << 20  # elements of a tile: large for the matrix products, small for memory

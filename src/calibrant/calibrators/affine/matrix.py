@@ -8,10 +8,8 @@ from typing import Any, final
 
 from numpy.typing import NDArray
 
-from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import Start
-from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._parameters import check_counts, check_strength
 from calibrant.calibrators.affine._base import NO_MATRIX, AffineCalibrator
 from calibrant.calibrators.affine._fit import (
@@ -23,6 +21,8 @@ from calibrant.calibrators.affine._fit import (
     slope_pull,
 )
 from calibrant.calibrators.affine._loss import Penalty, row_means
+from calibrant.common.types import Floats, InputKind, Progress
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import Features, LogProbabilities
 
 

@@ -7,15 +7,15 @@ from typing import Any, cast, final
 
 from numpy.typing import NDArray
 
-from calibrant._types import Floats, InputKind, Progress
-from calibrant._weights import effective_rows
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import Start
-from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._parameters import check_counts
 from calibrant.calibrators.affine._base import NO_MATRIX, AffineCalibrator
 from calibrant.calibrators.affine._fit import AffineMethod, fit_affine_map
 from calibrant.calibrators.affine._loss import Penalty
+from calibrant.common.types import Floats, InputKind, Progress
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import effective_rows
 from calibrant.formulas import AffineMap, Features, SmoothedLogProbabilities
 
 

@@ -9,14 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._fit_info import FitInfo
-from calibrant._types import Floats, InputKind, Progress
-from calibrant._weights import effective_rows, shares
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import Start, scaled_profile, start_of_profile
 from calibrant.calibrators._choosing import part_of, row_nll, simplest_of_the_best
-from calibrant.calibrators._folds import folds_of
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._parameters import check_counts, check_strength
 from calibrant.calibrators._sampling import sample_of_logits, sampled, sampled_profile
 from calibrant.calibrators.affine._base import AffineCalibrator
@@ -27,8 +23,12 @@ from calibrant.calibrators.affine._fit import (
     fit_from_start,
     plain_logits,
 )
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
+from calibrant.common.types import Floats, InputKind, Progress
+from calibrant.data.folds import folds_of
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import effective_rows, shares
 from calibrant.formulas import AffineMap
-from calibrant.profile import TemperatureProfile
 
 EASES = (1.0, 0.3, 0.1, 0.03)  # times which the automatic penalties are tried, strongest first
 PATIENCE = 0.5  # standard errors by which stronger ones may be worse and still be taken ..

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._parts import LARGEST
-from calibrant._types import Floats
-from calibrant._weights import as_counts, weighted_mean
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.common.types import Floats
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import as_counts, weighted_mean
+from calibrant.formulas._serialization import LARGEST
 
 SMALLEST = 1e-25  # smaller scores are 0: their slopes would leave the range of floats
 

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, logit
 
-from calibrant._errors import warn
-from calibrant._fit_info import FitInfo
-from calibrant._types import Floats, InputKind
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._logistic import fit_logistic
 from calibrant.calibrators.binary._log_odds import LogOdds
+from calibrant.common.errors import warn
+from calibrant.common.types import Floats, InputKind
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import BetaOdds
 
 

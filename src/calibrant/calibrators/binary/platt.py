@@ -6,14 +6,14 @@ from typing import cast
 
 import numpy as np
 
-from calibrant._fit_info import FitInfo
-from calibrant._types import Floats, InputKind
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._logistic import fit_logistic, platts_targets
 from calibrant.calibrators._one_vs_all import Column
 from calibrant.calibrators.binary._log_odds import LogOdds
 from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds
+from calibrant.common.types import Floats, InputKind
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import LinearOdds, LogitMap, OddsMap
 
 MIDDLE = np.array([0.5])

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._types import Floats
-from calibrant._weights import are_counts
 from calibrant.calibrators._one_vs_all import tie_width
+from calibrant.common.types import Floats
+from calibrant.data.weights import are_counts
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from calibrant._fit_info import EXACT, FitInfo
-from calibrant._progress import reporter
-from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns, Column
 from calibrant.calibrators._parameters import check_positive
 from calibrant.calibrators.binning._bins import SortedScores, equal_mass_cuts
+from calibrant.common.progress import reporter
+from calibrant.common.types import Floats, InputKind, Progress
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import ColumnMap, Steps
 
 SPREAD = 10.0  # models have between n^(1/3) / 10 and 10 n^(1/3) bins (the paper's C)

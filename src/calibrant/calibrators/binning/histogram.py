@@ -6,11 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from calibrant._fit_info import EXACT, FitInfo
-from calibrant._progress import reporter
-from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import (
     CERTAIN,
     TIE_BREAK,
@@ -25,6 +22,9 @@ from calibrant.calibrators.binning._bins import (
     equal_mass_cuts,
     padded,
 )
+from calibrant.common.progress import reporter
+from calibrant.common.types import Floats, InputKind, Progress
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import ColumnMap, Steps, TopLabelMap
 
 MODES = ("one-vs-all", "top-label")

@@ -8,14 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._array_ops import NUMPY
-from calibrant._errors import warn
-from calibrant._fit_info import FitInfo
-from calibrant._progress import reporter
-from calibrant._threads import available_cores, mapping
-from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._logistic import fit_logistic
 from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns, Column
 from calibrant.calibrators._parameters import check_counts
@@ -25,7 +19,13 @@ from calibrant.calibrators.binning._bins import (
     equal_mass_cuts,
     padded,
 )
+from calibrant.common.errors import warn
+from calibrant.common.progress import reporter
+from calibrant.common.threads import available_cores, mapping
+from calibrant.common.types import Floats, InputKind, Progress
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import ClassSigmoids, ColumnMap, Steps
+from calibrant.formulas._array_operations import NUMPY
 
 CLIP = 1e-12  # of the authors' code, before the log-odds are taken
 BLOCK_ELEMENTS = 131_072  # classes are fitted together in blocks of this size

@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from calibrant._arrays import row_tiles
-from calibrant._optimize import Minimum, lbfgs
-from calibrant._types import Floats, Report
-from calibrant._weights import shares, weighted_quantiles
 from calibrant.calibrators import _network as network
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._optimizers import Minimum, lbfgs
 from calibrant.calibrators.increasing._quadrature import Rule, growth, output_for
+from calibrant.common.arrays import row_tiles
+from calibrant.common.types import Floats, Report
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import shares, weighted_quantiles
 from calibrant.formulas.increasing import FINEST
 
 STEP = 0.1  # of the grid, in units of the temperature

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from calibrant._types import Floats
+from calibrant.common.types import Floats
 
 SMALLEST_GROWTH = 1e-8
 GAUSS = 0.5 / np.sqrt(3.0)  # the two Gauss points of a cell lie so far from its middle

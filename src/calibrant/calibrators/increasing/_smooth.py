@@ -23,12 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._optimize import damped_newton
-from calibrant._types import Floats, Labels
-from calibrant._weights import copies, effective_rows, weighted_quantiles
 from calibrant.calibrators._best_temperature import Start
 from calibrant.calibrators._choosing import simplest_of_the_best
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._optimizers import damped_newton
 from calibrant.calibrators.increasing._fit import (
     TINY,
     Grid,
@@ -36,6 +33,9 @@ from calibrant.calibrators.increasing._fit import (
     deciding_logits,
     make_grid,
 )
+from calibrant.common.types import Floats, Labels
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import copies, effective_rows, weighted_quantiles
 from calibrant.formulas import IncreasingTable
 
 PULLS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # in rows: a prior that weighs as much as these

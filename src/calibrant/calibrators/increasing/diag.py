@@ -7,19 +7,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from calibrant._array_ops import NUMPY
-from calibrant._arrays import row_tiles
-from calibrant._fit_info import FitInfo
-from calibrant._optimize import Minimum
-from calibrant._progress import reporter
-from calibrant._random import generator
-from calibrant._threads import one_blas_thread
-from calibrant._types import Floats, InputKind, Progress, RandomState
-from calibrant._weights import effective_rows, shares
 from calibrant.calibrators import _network as network
 from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._best_temperature import Start, scaling_start
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
+from calibrant.calibrators._optimizers import Minimum
 from calibrant.calibrators._parameters import (
     check_choice,
     check_counts,
@@ -43,7 +35,15 @@ from calibrant.calibrators.increasing._quadrature import (
     growth,
     output_for,
 )
+from calibrant.common.arrays import row_tiles
+from calibrant.common.progress import reporter
+from calibrant.common.random import generator
+from calibrant.common.threads import one_blas_thread
+from calibrant.common.types import Floats, InputKind, Progress, RandomState
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import effective_rows, shares
 from calibrant.formulas import IncreasingTable, LogitMap, QuadratureMap
+from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas.increasing import MOST_NODES
 
 TABLE_CELLS = 4096

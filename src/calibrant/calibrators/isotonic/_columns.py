@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from calibrant._fit_info import EXACT, FitInfo
-from calibrant._progress import reporter
-from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns, Column
 from calibrant.calibrators.isotonic._regression import Blocks, isotonic_blocks
+from calibrant.common.progress import reporter
+from calibrant.common.types import Floats, InputKind, Progress
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import ColumnMap, Lines
 
 LineOf = Callable[[Blocks], tuple[Floats, Floats]]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from calibrant._types import Floats
+from calibrant.common.types import Floats
 
 MERGE = 1e-15  # neighbours closer than this are one point: the resolution scikit-learn uses
 

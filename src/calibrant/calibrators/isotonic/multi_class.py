@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant._fit_info import EXACT, FitInfo
-from calibrant._types import Floats, InputKind
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns
 from calibrant.calibrators.isotonic._regression import flat_line, isotonic_blocks
+from calibrant.common.types import Floats, InputKind
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import ColumnMap, Lines
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from calibrant._fit_info import FitInfo
-from calibrant._losses import LOSSES
-from calibrant._types import InputKind, Progress
 from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._best_temperature import (
     TEMPERATURE_BOUNDS,
     best_temperature,
     scaled_profile,
 )
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._parameters import check_bounds, check_choice
 from calibrant.calibrators.isotonic._columns import LinePerClass, fit_columns
 from calibrant.calibrators.isotonic._regression import flat_line
+from calibrant.calibrators.profile.losses import LOSSES
+from calibrant.common.types import InputKind, Progress
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import ColumnMap
 
 

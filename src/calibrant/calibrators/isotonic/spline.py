@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from calibrant._fit_info import EXACT, FitInfo
-from calibrant._types import Floats, InputKind
-from calibrant._weights import effective_rows, shares, weighted_mean
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import top_column
+from calibrant.common.types import Floats, InputKind
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import effective_rows, shares, weighted_mean
 from calibrant.formulas import Lines, TopLabelMap
 
 GRID = 2000  # points of the least-squares fit: the cumulative curve is smooth on this scale

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from calibrant._fit_info import EXACT, FitInfo
-from calibrant._ops import Ops
-from calibrant._progress import reporter
-from calibrant._types import Array, Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import ClassColumns, Column, grouped_sums, tie_width
+from calibrant.common.progress import reporter
+from calibrant.common.types import Array, Floats, InputKind, Progress
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import Formula, SeenClasses, Smoothed, Steps, VennAbersMap
+from calibrant.formulas._operations import Ops
 
 ROUNDING = 1e-5  # of a score, beside its own size
 

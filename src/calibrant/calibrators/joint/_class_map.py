@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._fit_info import FitInfo
-from calibrant._types import Floats
-from calibrant._weights import effective_rows
 from calibrant.calibrators._choosing import left_out_nll, part_of, row_nll, simplest_of_the_best
-from calibrant.calibrators._folds import FEWEST_PER_FOLD, Folds
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
+from calibrant.common.types import Floats
+from calibrant.data.folds import FEWEST_PER_FOLD, Folds
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import effective_rows
 from calibrant.formulas import Formula
 
 CLASS_MAPS = {"vector": StructuredVectorScaling, "matrix": StructuredMatrixScaling}

@@ -8,23 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._array_ops import NUMPY
-from calibrant._arrays import row_tiles
-from calibrant._fit_info import FitInfo
-from calibrant._losses import LOSSES, ProfileLoss
-from calibrant._rows import log_softmax
-from calibrant._threads import one_blas_thread
-from calibrant._types import Floats, Progress, RandomState
-from calibrant._weights import weighted_mean
 from calibrant.calibrators._best_temperature import scaled_profile, scaling_start
 from calibrant.calibrators._choosing import WORST
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._sampling import Sample, sample_of_logits, sampled
 from calibrant.calibrators.increasing._smooth import fit_smooth_map
+from calibrant.calibrators.profile.losses import LOSSES, ProfileLoss
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.calibrators.temperature._adaptive import DEFAULT_LOSS, ProfileRows, fit_anchored
 from calibrant.calibrators.temperature.parameterized import SMALLEST_GAP
+from calibrant.common.arrays import row_tiles
+from calibrant.common.threads import one_blas_thread
+from calibrant.common.types import Floats, Progress, RandomState
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import weighted_mean
 from calibrant.formulas import Chain, Formula, LogGaps, LogitMap, NetworkTemperature
-from calibrant.profile import TemperatureProfile
+from calibrant.formulas._array_operations import NUMPY
+from calibrant.formulas._row_functions import log_softmax
 
 MAP_SAMPLES = 5  # times the rows that choose the map are enough to fit it
 PROFILE_TILE = 1 << 22  # elements that are mapped at once on their way into the profile

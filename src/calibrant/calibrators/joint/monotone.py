@@ -6,13 +6,13 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import Any
 
-from calibrant._types import InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._parameters import check_counts, check_widths
 from calibrant.calibrators.joint._stages import NetworkSettings, OrderedStages, fit_ordered
+from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K
 from calibrant.calibrators.temperature._adaptive import DEFAULT_MEMBERS
-from calibrant.profile import DEFAULT_TOP_K
+from calibrant.common.types import InputKind, Progress, RandomState
+from calibrant.data.labelled_logits import LabelledLogits
 
 DEFAULT_KNOTS = 16
 

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted
-from calibrant.calibrators._folds import Folds, folds_of
-from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._parameters import check_choice
 from calibrant.calibrators._sampling import sampled
 from calibrant.calibrators.joint._class_map import CLASS_MAPS, ClassMap, fit_class_map
 from calibrant.calibrators.joint._stages import OrderedStages, loss_of_scores
 from calibrant.calibrators.joint.monotone import DEFAULT_KNOTS, JointCalibrator
+from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K
 from calibrant.calibrators.temperature._adaptive import DEFAULT_MEMBERS
+from calibrant.common.types import Floats, InputKind, Progress, RandomState
+from calibrant.data.folds import Folds, folds_of
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import Chain
-from calibrant.profile import DEFAULT_TOP_K
 
 Candidate = tuple[str, Floats, Callable[[], Fitted]]  # acronym, left-out NLL, how to fit it
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import logit
 
-from calibrant._array_ops import NUMPY
-from calibrant._curves import CLOSEST, Cubics
-from calibrant._fit_info import FitInfo
-from calibrant._progress import reporter
-from calibrant._types import Floats, Progress
-from calibrant._weights import weighted_mean
 from calibrant.calibrators._base import Fitted
-from calibrant.calibrators._labelled_logits import LabelledLogits
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._logistic import platts_targets
 from calibrant.calibrators._one_vs_all import ClassColumns, Column
+from calibrant.common.progress import reporter
+from calibrant.common.types import Floats, Progress
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import weighted_mean
 from calibrant.formulas import ConstantTemperature, Formula, OddsMap
+from calibrant.formulas._array_operations import NUMPY
+from calibrant.formulas._curves import CLOSEST, Cubics
 
 SAME = 1e-10  # log-odds that differ by less than this share of their size are taken as equal
 

@@ -10,8 +10,8 @@ from scipy.interpolate import CubicSpline
 from scipy.linalg import eigh
 from scipy.special import expit
 
-from calibrant._types import Floats
 from calibrant.calibrators._logistic import fit_logistic
+from calibrant.common.types import Floats
 
 PENALTIES = 17  # from a straight line to one that the penalty leaves alone
 PRICE = 0.5  # of a degree of freedom, beside the leave-one-out loss: small samples flatter curves

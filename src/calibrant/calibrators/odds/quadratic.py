@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._logistic import fit_logistic, platts_targets
 from calibrant.calibrators._one_vs_all import Column
 from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds
+from calibrant.common.types import Floats, InputKind, Progress
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import OddsMap
 
 ENDS = np.array([0.0, 1.0])

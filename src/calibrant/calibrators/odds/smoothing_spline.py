@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from calibrant._types import Floats, InputKind, Progress
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._labelled_logits import LabelledLogits
 from calibrant.calibrators._logistic import platts_targets
 from calibrant.calibrators._one_vs_all import Column, grouped_sums
 from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds
 from calibrant.calibrators.odds._penalized import PenalizedSpline
+from calibrant.common.types import Floats, InputKind, Progress
+from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.formulas import OddsMap
 
 CELLS = 1000  # as many groups of neighbouring rows: the curve is straight on this scale

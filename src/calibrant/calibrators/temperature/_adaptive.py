@@ -9,20 +9,19 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
-from calibrant._array_ops import NUMPY
-from calibrant._fit_info import FitInfo
-from calibrant._losses import ProfileLoss
-from calibrant._ops import Ops
-from calibrant._progress import reporter
-from calibrant._random import generator
-from calibrant._threads import one_blas_thread
-from calibrant._types import Floats, Progress, RandomState
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import best_temperature
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._origin import origin_of
-from calibrant.calibrators._row_order import canonical_profile
 from calibrant.calibrators._sampling import Sample, sample_of_profile
+from calibrant.calibrators.profile.losses import ProfileLoss
+from calibrant.calibrators.profile.row_order import canonical_profile
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.calibrators.temperature import _anchored, _paper_recipe
+from calibrant.common.progress import reporter
+from calibrant.common.random import generator
+from calibrant.common.threads import one_blas_thread
+from calibrant.common.types import Floats, Progress, RandomState
 from calibrant.formulas import (
     AbsoluteLink,
     ExponentialLink,
@@ -30,7 +29,8 @@ from calibrant.formulas import (
     Reading,
     TopLogits,
 )
-from calibrant.profile import TemperatureProfile
+from calibrant.formulas._array_operations import NUMPY
+from calibrant.formulas._operations import Ops
 
 DEFAULT_LOSS = "mixed"
 DEFAULT_MEMBERS = 4

@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._losses import ProfileLoss, chunks
-from calibrant._optimize import damped_newton
-from calibrant._threads import available_cores, mapping, one_blas_thread
-from calibrant._types import Floats as Vector
-from calibrant._types import Report
 from calibrant.calibrators import _network as network
 from calibrant.calibrators._choosing import error_of_difference
+from calibrant.calibrators._optimizers import damped_newton
 from calibrant.calibrators._sampling import Sample
-from calibrant.profile import TemperatureProfile
+from calibrant.calibrators.profile.losses import ProfileLoss, chunks
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
+from calibrant.common.threads import available_cores, mapping, one_blas_thread
+from calibrant.common.types import Floats as Vector
+from calibrant.common.types import Report
 
 RANGE = 3.0  # no row's temperature leaves T0 e^-3 .. T0 e^3
 PENALTIES = (1000.0, 250.0, 60.0, 15.0, 4.0, 1.0)  # in rows: a prior that weighs as much as these

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant._losses import LOSSES
 from calibrant.calibrators._parameters import check_choice, check_strength, check_widths, is_count
+from calibrant.calibrators.profile.losses import LOSSES
 
 
 def check_adaptive(loss: Any, penalty: Any, hidden: Any = (), members: Any = 1) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import _compiled_steps as code
-from calibrant._partition import (
+from calibrant.backends.numba import paper_steps as code
+from calibrant.calibrators.profile.log_partition import (
     B_MIN,
     HERMITE,
     HERMITE_SLOPE,
@@ -16,7 +16,6 @@ from calibrant._partition import (
     STEP,
     GapRows,
 )
-from calibrant._types import Floats
 from calibrant.calibrators.temperature._paper_recipe import (
     BETA1,
     BETA2,
@@ -25,6 +24,7 @@ from calibrant.calibrators.temperature._paper_recipe import (
     SMALLEST,
     Descent,
 )
+from calibrant.common.types import Floats
 
 
 class CompiledSteps:

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._losses import ProfileLoss
-from calibrant._machine_code import has_machine_code
-from calibrant._types import Floats, Report
+from calibrant.backends.numba.compiler import has_machine_code
 from calibrant.calibrators import _network as network
-from calibrant.profile import TemperatureProfile
+from calibrant.calibrators.profile.losses import ProfileLoss
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
+from calibrant.common.types import Floats, Report
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7
 SMALLEST, LARGEST = 1e-12, 1e12  # temperatures

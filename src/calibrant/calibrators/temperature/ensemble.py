@@ -6,19 +6,19 @@ from typing import Literal
 
 import numpy as np
 
-from calibrant._fit_info import FitInfo
-from calibrant._losses import ProfileLoss, chunks
-from calibrant._optimize import simplex_quadratic
-from calibrant._types import Floats, InputKind
-from calibrant._weights import shares
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
 from calibrant.calibrators._best_temperature import (
     TEMPERATURE_BOUNDS,
     best_temperature,
 )
+from calibrant.calibrators._fit_info import FitInfo
+from calibrant.calibrators._optimizers import simplex_quadratic
 from calibrant.calibrators._parameters import check_bounds, check_choice
+from calibrant.calibrators.profile.losses import ProfileLoss, chunks
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
+from calibrant.common.types import Floats, InputKind
+from calibrant.data.weights import shares
 from calibrant.formulas import Mixture
-from calibrant.profile import TemperatureProfile
 
 LOSSES = ("brier", "nll")
 EM_STEPS, EM_TOLERANCE = 5_000, 1e-7

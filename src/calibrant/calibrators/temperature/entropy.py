@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from calibrant._types import InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.calibrators.temperature._adaptive import DEFAULT_LOSS, fit_anchored
 from calibrant.calibrators.temperature._checks import check_adaptive
+from calibrant.common.types import InputKind, Progress, RandomState
 from calibrant.formulas import LogEntropy, NetworkTemperature
-from calibrant.profile import TemperatureProfile
 
 SMALLEST_ENTROPY = 1e-6  # of log(classes): smaller ones count as this, for the logarithm's sake
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calibrant._types import InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.calibrators.temperature._adaptive import (
     DEFAULT_LOSS,
     DEFAULT_MEMBERS,
     fit_anchored,
 )
 from calibrant.calibrators.temperature._checks import check_adaptive
+from calibrant.common.types import InputKind, Progress, RandomState
 from calibrant.formulas import Margin, NetworkTemperature
-from calibrant.profile import TemperatureProfile
 
 
 class MarginTemperatureScaling(ProfileCalibrator):

@@ -9,11 +9,10 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from array_api_compat import array_namespace
 
-from calibrant._arrays import as_scores
-from calibrant._fit_info import FitInfo
-from calibrant._types import Floats, InputKind, Progress, RandomState
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._parameters import check_choice, check_counts, check_positive
+from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K, TemperatureProfile
 from calibrant.calibrators.temperature._adaptive import (
     DEFAULT_LOSS,
     DEFAULT_MEMBERS,
@@ -24,8 +23,9 @@ from calibrant.calibrators.temperature._adaptive import (
     taken_apart,
 )
 from calibrant.calibrators.temperature._checks import check_adaptive
+from calibrant.common.types import Floats, InputKind, Progress, RandomState
+from calibrant.data.checks import as_scores
 from calibrant.formulas import LogGaps, NetworkTemperature, Reading, TopLogits
-from calibrant.profile import DEFAULT_TOP_K, TemperatureProfile
 
 SMALLEST_GAP = 0.3  # temperatures: gaps below this are all alike to the logarithm
 RECIPE_LOSS = {"auto": DEFAULT_LOSS, "paper": "brier"}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 
-from calibrant._fit_info import FitInfo
-from calibrant._losses import LOSSES, ProfileLoss
-from calibrant._types import InputKind
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
 from calibrant.calibrators._best_temperature import (
     TEMPERATURE_BOUNDS,
     best_temperature,
 )
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._parameters import check_bounds, check_choice, check_strength
+from calibrant.calibrators.profile.losses import LOSSES, ProfileLoss
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
+from calibrant.common.types import InputKind
 from calibrant.formulas import ConstantTemperature
-from calibrant.profile import TemperatureProfile
 
 
 class TemperatureScaling(ProfileCalibrator):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant._fit_info import FitInfo
-from calibrant._types import InputKind
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
+from calibrant.calibrators._fit_info import FitInfo
+from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
+from calibrant.common.types import InputKind
 from calibrant.formulas import ConstantTemperature
-from calibrant.profile import TemperatureProfile
 
 
 class Uncalibrated(ProfileCalibrator):

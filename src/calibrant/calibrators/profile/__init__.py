@@ -1,0 +1,1 @@
+"""The log-partition function of rows, from which the temperature family is fitted."""

@@ -1,0 +1,879 @@
+"""TemperatureProfile: all that temperatures can do to a set of logits, from one pass over them.
+
+A profile is a few numbers per row, however many classes there are. Every calibrator of the
+temperature family is fitted from it alone; profiles of parts are joined by concatenation.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from reprlib import repr as shown
+from typing import Any, Self, get_args
+
+import numpy as np
+from array_api_compat import array_namespace, is_jax_array
+from numpy.typing import NDArray
+
+from calibrant.calibrators.profile.checks import (
+    check_arrays,
+    check_rows,
+    check_scale,
+    check_settings,
+)
+from calibrant.calibrators.profile.log_partition import (
+    GRID,
+    NEGLIGIBLE_GAP,
+    NODES,
+    NODES_PER_OCTAVE,
+    GapRows,
+    NodeRows,
+    Psi,
+    PsiPair,
+    Workspace,
+    joined,
+    tabulate,
+    tabulate_tile,
+)
+from calibrant.common.arrays import (
+    DEVICE_TILE_ELEMENTS,
+    TILE_ELEMENTS,
+    as_working_float,
+    has_kernels,
+    on_host,
+    row_max,
+    row_tiles,
+    to_numpy,
+)
+from calibrant.common.progress import reporter
+from calibrant.common.threads import OwnLock, available_cores, mapping
+from calibrant.common.types import Array, Floats, InputKind, Progress, Report
+from calibrant.data.checks import (
+    as_labels,
+    as_scores,
+    as_weights,
+    check_label_logits,
+    check_peaks,
+    check_probabilities,
+    without_ignored,
+)
+from calibrant.data.likely_mistakes import (
+    MOST_ROWS,
+    Association,
+    association,
+    refuse_label_column,
+    warn_if_probabilities,
+)
+from calibrant.formulas._array_operations import NUMPY, ops_of
+from calibrant.formulas._row_functions import log_odds, top_k
+
+EXACT_CLASSES = 64  # up to here the gaps themselves are the smaller and exact summary
+DEFAULT_TOP_K = 10
+DEEPEST_GAP = -3e38  # of a finite logit: almost float32's largest
+
+
+@dataclass(frozen=True)
+class _DeviceRows:
+    """A summary that a GPU has made: it comes to main memory when it is first read."""
+
+    parts: tuple[Array, ...]  # the fields of NodeRows
+
+    def fetched(self) -> NodeRows:
+        return NodeRows(*(to_numpy(part) for part in self.parts))
+
+
+def _fetched(rows: GapRows | NodeRows | _DeviceRows) -> GapRows | NodeRows:
+    return rows.fetched() if isinstance(rows, _DeviceRows) else rows
+
+
+def _joined(
+    parts: list[GapRows | NodeRows | _DeviceRows],
+) -> GapRows | NodeRows | _DeviceRows:
+    """The rows of all parts; a single one stays where it lies."""
+    return parts[0] if len(parts) == 1 else joined([_fetched(part) for part in parts])
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The summary of consecutive rows."""
+
+    rows: GapRows | NodeRows | _DeviceRows
+    peak: NDArray[np.float64]  # the largest logit
+    label_gap: NDArray[np.float32]  # (z_y - peak) / scale
+    weight: NDArray[np.float64]
+
+
+class _HostBlock(_Block):
+    """All of it in main memory: what is read."""
+
+    rows: GapRows | NodeRows
+
+
+def _block_of(rows: GapRows | NodeRows | _DeviceRows, *rest: NDArray[Any]) -> _Block:
+    return _Block(rows, *rest) if isinstance(rows, _DeviceRows) else _HostBlock(rows, *rest)
+
+
+class TemperatureProfile:
+    """A summary of labelled logits from which every question about temperatures is answered.
+
+    Built in one pass over the logits, which may be larger than memory; every calibrator of the
+    temperature family is fitted from it (``calibrator.fit(profile)``).
+
+    Parameters
+    ----------
+    top_k : int, default 10
+        How many of the largest logits are kept as inputs of PTS; at most the number of classes.
+    scale : float, default 1
+        The size of the logits. Temperatures between ``0.05 * scale`` and ``50 * scale`` are read
+        accurately, others by their exact limits: another scale is for logits of an unusual size.
+
+    Attributes
+    ----------
+    top_k : int
+        As given.
+    scale : float
+        As given.
+    n_classes : int
+        The number of classes; 0 before the first rows.
+    input : {"logits", "probs"}
+        What the rows were made from.
+
+    Raises
+    ------
+    ValueError
+        Where ``top_k`` is below 1, or ``scale`` is no number from 1e-37 to 1e37.
+
+    See Also
+    --------
+    calibrant.save : Write a profile to a file; ``calibrant.load`` reads it.
+    calibrant.torch.collect_logits : Build a profile from a PyTorch model and a data loader.
+
+    Notes
+    -----
+    With b = 1 / T and gaps d_c = z_c - max z, the profile keeps for every row what is needed to
+    compute psi(b) = log sum_c exp(b d_c). The largest probability is exp(-psi(b)), and the NLL is
+    psi(b) - b d_y, y being the label. Up to 64 classes it keeps the gaps themselves; beyond, 612
+    bytes per row (with ``top_k=10``), however many classes there are.
+
+    Threads may call ``update`` at the same time; the order of their batches is not determined.
+    Read the profile when they are done.
+
+    Examples
+    --------
+    >>> profile = TemperatureProfile.from_logits([[2.0, 0.0, 1.0], [0.0, 3.0, 0.5]], [0, 2])
+    >>> profile
+    TemperatureProfile(2 rows, 3 classes, top_k=10, scale=1)
+    >>> round(profile.nll(1.0), 6)
+    1.515739
+    """
+
+    def __init__(self, *, top_k: int = DEFAULT_TOP_K, scale: float = 1.0) -> None:
+        if top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {top_k}")
+        check_scale(scale)
+        self.top_k = top_k
+        self.scale = float(scale)
+        self.n_classes = 0
+        self.input: InputKind = "logits"
+        self._blocks: list[_Block] = []
+        self._association = Association()  # of the first rows
+        self._lock = OwnLock()  # held while rows are added or joined
+
+    # --- building ---
+
+    @classmethod
+    def from_logits(
+        cls,
+        logits: Any,
+        labels: Any,
+        *,
+        sample_weight: Any = None,
+        ignore_index: int | None = None,
+        top_k: int = DEFAULT_TOP_K,
+        scale: float = 1.0,
+        n_jobs: int | None = None,
+        progress: Progress = False,
+    ) -> Self:
+        """Build the profile of an array of logits.
+
+        Parameters
+        ----------
+        logits : array of shape (rows, classes), or (rows,) for two classes
+            The logits; it may be memory-mapped or on a GPU.
+        labels : array of shape (rows,)
+            Class indices.
+        sample_weight : array of shape (rows,), optional
+            Weights; whole ones count repeated rows.
+        ignore_index : int, optional
+            Rows with this label are left out.
+        top_k : int, default 10
+            How many of the largest logits are kept.
+        scale : float, default 1
+            The size of the logits, see the class.
+        n_jobs : int, optional
+            Threads; None or -1 are the cores that this process may use.
+        progress : bool or callable, default False
+            True shows a bar on standard error; a callable is called as ``progress(done, total)``.
+
+        Returns
+        -------
+        TemperatureProfile
+            The profile.
+
+        Raises
+        ------
+        ValueError
+            Where logits, labels or weights are refused: the message names the rule and the value.
+        """
+        profile = cls(top_k=top_k, scale=scale)
+        rows = without_ignored(logits, labels, sample_weight, ignore_index)
+        return profile._add(*rows, "logits", n_jobs, progress)
+
+    @classmethod
+    def from_probs(
+        cls,
+        probs: Any,
+        labels: Any,
+        *,
+        sample_weight: Any = None,
+        ignore_index: int | None = None,
+        top_k: int = DEFAULT_TOP_K,
+        scale: float = 1.0,
+        n_jobs: int | None = None,
+        progress: Progress = False,
+    ) -> Self:
+        """Build the profile of probabilities, taken as the logits log p minus their row mean.
+
+        Parameters
+        ----------
+        probs : array of shape (rows, classes), or (rows,) for two classes
+            The probabilities; of one dimension those of class 1.
+        labels : array of shape (rows,)
+            Class indices.
+        sample_weight : array of shape (rows,), optional
+            Weights; whole ones count repeated rows.
+        ignore_index : int, optional
+            Rows with this label are left out.
+        top_k : int, default 10
+            How many of the largest logits are kept.
+        scale : float, default 1
+            The size of the logits, see the class.
+        n_jobs : int, optional
+            Threads; None or -1 are the cores that this process may use.
+        progress : bool or callable, default False
+            True shows a bar on standard error; a callable is called as ``progress(done, total)``.
+
+        Returns
+        -------
+        TemperatureProfile
+            The profile.
+
+        Raises
+        ------
+        ValueError
+            Where logits, labels or weights are refused: the message names the rule and the value.
+        """
+        profile = cls(top_k=top_k, scale=scale)
+        rows = without_ignored(probs, labels, sample_weight, ignore_index)
+        return profile._add(*rows, "probs", n_jobs, progress)
+
+    def update(
+        self,
+        scores: Any,
+        labels: Any,
+        *,
+        sample_weight: Any = None,
+        input: InputKind = "logits",  # noqa: A002 - the word of the whole public interface
+        ignore_index: int | None = None,
+        n_jobs: int | None = None,
+        progress: Progress = False,
+    ) -> Self:
+        """Add rows; a batch without any changes nothing.
+
+        Where it fails or is interrupted, the profile stays as it was.
+
+        The array is read once, a block of rows at a time; it may be memory-mapped or on a GPU,
+        where the summary then stays until it is first read.
+
+        Parameters
+        ----------
+        scores : array of shape (rows, classes), or (rows,) for two classes
+            Scores of the kind that ``input`` names.
+        labels : array of shape (rows,)
+            Class indices.
+        sample_weight : array of shape (rows,), optional
+            Weights; whole ones count repeated rows.
+        input : {"logits", "probs"}, default "logits"
+            What the scores are; all rows of a profile must be of one kind.
+        ignore_index : int, optional
+            Rows with this label are left out.
+        n_jobs : int, optional
+            Threads; None or -1 are the cores that this process may use.
+        progress : bool or callable, default False
+            True shows a bar on standard error; a callable is called as ``progress(done, total)``.
+
+        Returns
+        -------
+        TemperatureProfile
+            The profile itself.
+
+        Raises
+        ------
+        ValueError
+            Where scores, labels or weights are refused, or do not fit the rows that are there.
+
+        Examples
+        --------
+        >>> profile = TemperatureProfile()
+        >>> for logits, labels in [([[2.0, 0.0]], [0]), ([[1.0, 0.5]], [1])]:
+        ...     profile = profile.update(logits, labels)
+        >>> len(profile)
+        2
+        """
+        rows = without_ignored(scores, labels, sample_weight, ignore_index, may_be_empty=True)
+        return self._add(*rows, input, n_jobs, progress, may_be_empty=True)
+
+    def _add(
+        self,
+        scores: Any,
+        labels: Any,
+        sample_weight: Any,
+        kind: InputKind,
+        n_jobs: int | None = None,
+        progress: Progress = False,
+        *,
+        may_be_empty: bool = False,
+        associate: bool = True,
+    ) -> Self:
+        """Check rows and add their summary; ``associate``: see whether labels belong to them."""
+        expected = self.n_classes if self._blocks else None
+        scores = as_scores(scores, kind, expected, may_be_empty=may_be_empty)
+        rows, classes = scores.shape
+        self._check_alike(classes, kind)
+        target = as_labels(labels, rows, classes)
+        weight = as_weights(sample_weight, rows)
+        if rows == 0:
+            return self
+        if kind == "logits":
+            warn_if_probabilities(scores)
+            refuse_label_column(scores, target)
+        builder = _Builder(scores, target, kind, min(self.top_k, classes), self.scale)
+        with reporter("building the profile", progress) as report:
+            parts = builder.run(n_jobs, report)
+        peak = np.concatenate([part.peak for part in parts])
+        label_gap = np.concatenate([part.label_gap for part in parts])
+        block = _block_of(_joined([part.rows for part in parts]), peak, label_gap, weight)
+        found = Association()
+        if associate and self._association.rows < MOST_ROWS:
+            found = association(scores, target, weight, kind)
+        with self._lock:
+            self._check_alike(classes, kind)  # another thread may have added the first rows
+            seen = self._association + found
+            if self._blocks:
+                self._association = seen
+                self._blocks.append(block)
+            else:  # all at once, so that an interrupt leaves nothing half done
+                self.__dict__.update(
+                    n_classes=classes, input=kind, _association=seen, _blocks=[block]
+                )
+        return self
+
+    def _check_alike(self, classes: int, kind: InputKind) -> None:
+        """Refuse rows that differ from those that are there."""
+        if not self._blocks:
+            return
+        if self.n_classes != classes:
+            raise ValueError(f"the profile has {self.n_classes} classes, got rows with {classes}")
+        if self.input != kind:
+            raise ValueError(f"the profile is made of {self.input}, got rows of {kind}")
+
+    @classmethod
+    def concat(cls, profiles: Iterable[TemperatureProfile]) -> Self:
+        """Join profiles into one with the rows of all, in order.
+
+        Parameters
+        ----------
+        profiles : iterable of TemperatureProfile
+            The profiles; those without rows are left out.
+
+        Returns
+        -------
+        TemperatureProfile
+            The joined profile.
+
+        Raises
+        ------
+        ValueError
+            Where there are no rows, or the profiles differ in classes, ``top_k``, ``scale`` or
+            ``input``.
+
+        Examples
+        --------
+        >>> profile = TemperatureProfile.from_logits([[2.0, 0.0]], [0])
+        >>> len(TemperatureProfile.concat([profile, profile]))
+        2
+        """
+        parts = [profile for profile in profiles if len(profile)]
+        if not parts:
+            raise ValueError("concat needs at least one profile with rows")
+        settings = {(p.n_classes, p.top_k, p.scale, p.input) for p in parts}
+        if len(settings) > 1:
+            raise ValueError(
+                f"profiles must agree in (classes, top_k, scale, input), got {sorted(settings)}"
+            )
+        result = cls(top_k=parts[0].top_k, scale=parts[0].scale)
+        result.n_classes, result.input = parts[0].n_classes, parts[0].input
+        result._blocks = [block for part in parts for block in part._blocks]
+        result._association = sum((part._association for part in parts), Association())
+        return result
+
+    def take(self, index: Any) -> Self:
+        """Choose rows.
+
+        Parameters
+        ----------
+        index : array of int or of bool
+            The indices of the rows, or a mask with one entry per row.
+
+        Returns
+        -------
+        TemperatureProfile
+            The profile of these rows.
+
+        Examples
+        --------
+        >>> profile = TemperatureProfile.from_logits([[2.0, 0.0], [1.0, 0.5]], [0, 1])
+        >>> len(profile.take([True, False]))
+        1
+        """
+        index = np.asarray(index)
+        if index.dtype == bool:
+            index = np.flatnonzero(index)
+        block = self._block
+        result = type(self)(top_k=self.top_k, scale=self.scale)
+        result.n_classes, result.input = self.n_classes, self.input
+        result._blocks = [
+            _HostBlock(
+                block.rows.take(index),
+                block.peak[index],
+                block.label_gap[index],
+                block.weight[index],
+            )
+        ]
+        return result
+
+    def _weighted(self, weight: Floats) -> Self:
+        """The same rows with other weights."""
+        result = type(self)(top_k=self.top_k, scale=self.scale)
+        result.n_classes, result.input = self.n_classes, self.input
+        result._blocks = [replace(self._block, weight=weight)]
+        result._association = self._association
+        return result
+
+    # --- reading ---
+
+    def __len__(self) -> int:
+        return sum(len(block.peak) for block in self._blocks)
+
+    def __repr__(self) -> str:
+        return (
+            f"TemperatureProfile({len(self)} rows, {self.n_classes} classes, "
+            f"top_k={self.top_k}, scale={self.scale:g})"
+        )
+
+    @property
+    def _block(self) -> _HostBlock:
+        blocks = self._blocks
+        if not blocks:
+            raise ValueError("the profile has no rows yet: call update first")
+        first = blocks[0]
+        if len(blocks) == 1 and isinstance(first, _HostBlock):
+            return first
+        with self._lock:  # what another thread adds meanwhile must not be lost
+            rows = joined([_fetched(block.rows) for block in self._blocks])
+            rest = [
+                np.concatenate([getattr(block, field.name) for block in self._blocks])
+                for field in fields(_Block)[1:]
+            ]
+            whole = _HostBlock(rows, *rest)
+            self._blocks = [whole]
+        return whole
+
+    @property
+    def weight(self) -> NDArray[np.float64]:
+        """The weight of each row."""
+        return self._block.weight
+
+    @property
+    def label_gap(self) -> Floats:
+        """The true class' logit minus the largest one, for each row."""
+        return self._block.label_gap.astype(np.float64) * self.scale
+
+    @property
+    def finite_classes(self) -> NDArray[np.int32]:
+        """The number of classes with a finite logit, for each row."""
+        rows = self._block.rows
+        if isinstance(rows, NodeRows):
+            return rows.finite
+        return np.isfinite(rows.gaps).sum(axis=0, dtype=np.int32)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes that the summary takes."""
+        block = self._block
+        arrays = [*vars(block.rows).values(), block.peak, block.label_gap, block.weight]
+        return sum(int(array.nbytes) for array in arrays)
+
+    def top_logits(self, k: int | None = None) -> NDArray[np.float64]:
+        """Give the largest logits of each row in decreasing order: the inputs of PTS.
+
+        Parameters
+        ----------
+        k : int, optional
+            How many; None is all that the profile keeps.
+
+        Returns
+        -------
+        array of shape (rows, k)
+            The logits. Where a row has fewer than k finite ones, its smallest finite one fills up.
+
+        Raises
+        ------
+        ValueError
+            Where k is larger than what the profile keeps.
+        """
+        block = self._block
+        available = min(self.top_k, self.n_classes)
+        k = available if k is None else min(k, self.n_classes)
+        if k > available:
+            raise ValueError(f"the profile keeps the top {available} logits, {k} were asked for")
+        if isinstance(block.rows, NodeRows):
+            gaps = block.rows.top[:, :k]
+        else:
+            gaps = top_k(block.rows.gaps.T, k, NUMPY)
+        return block.peak[:, None] + gaps.astype(np.float64) * self.scale
+
+    def psi(self, b: Any, index: NDArray[np.intp] | None = None) -> Psi:
+        """Compute psi(b) = log sum_c exp(b (z_c - max z)) of each row, with two derivatives.
+
+        Parameters
+        ----------
+        b : float or array of shape (rows,)
+            The inverse temperature, one for all rows or one per row.
+        index : array of int, optional
+            The rows, all by default; one may be named more than once. ``b`` then has one entry
+            for each of them.
+
+        Returns
+        -------
+        value : array of shape (rows,)
+            psi.
+        slope : array of shape (rows,)
+            Its derivative with respect to log b.
+        curvature : array of shape (rows,)
+            Its second derivative with respect to log b.
+        """
+        index = np.arange(len(self)) if index is None else index
+        b = np.broadcast_to(np.asarray(b, np.float64) * self.scale, index.shape)
+        return self._block.rows.psi(b, index)
+
+    def _psi_both(self, b: Floats, index: NDArray[np.intp]) -> tuple[Psi, Psi]:
+        """What ``psi`` gives at b and at 2 b, for less."""
+        return self._block.rows.psi_both(b * self.scale, index)
+
+    def psi_pair(self, b: Floats, index: NDArray[np.intp]) -> PsiPair:
+        """Compute psi and its slope at b and 2 b: faster than two calls of ``psi``.
+
+        Parameters
+        ----------
+        b : array of shape (rows,)
+            The inverse temperature of each of these rows.
+        index : array of int
+            The rows; one may be named more than once.
+
+        Returns
+        -------
+        value, slope : array of shape (rows,)
+            psi at b and its derivative with respect to log b.
+        value_at_double, slope_at_double : array of shape (rows,)
+            The same at 2 b.
+        """
+        return self._block.rows.psi_pair(b * self.scale, index)
+
+    def row_nll(self, temperature: Any) -> Floats:
+        """Compute the negative log-likelihood of each row.
+
+        Parameters
+        ----------
+        temperature : float or array of shape (rows,)
+            The temperature, one for all rows or one per row.
+
+        Returns
+        -------
+        array of shape (rows,)
+            Minus the log-probability of the true class.
+        """
+        b = 1.0 / np.asarray(temperature, np.float64)
+        return self.psi(b).value - b * self.label_gap
+
+    def row_brier(self, temperature: Any) -> Floats:
+        """Compute the Brier score of each row.
+
+        Parameters
+        ----------
+        temperature : float or array of shape (rows,)
+            The temperature, one for all rows or one per row.
+
+        Returns
+        -------
+        array of shape (rows,)
+            The sum over the classes of (probability - one-hot label)^2: between 0 and 2.
+        """
+        b = 1.0 / np.asarray(temperature, np.float64)
+        psi, psi2 = self.psi(b).value, self.psi(2.0 * b).value
+        return np.exp(psi2 - 2.0 * psi) - 2.0 * np.exp(b * self.label_gap - psi) + 1.0
+
+    def confidence(self, temperature: Any) -> Floats:
+        """Compute the largest probability of each row.
+
+        Parameters
+        ----------
+        temperature : float or array of shape (rows,)
+            The temperature, one for all rows or one per row.
+
+        Returns
+        -------
+        array of shape (rows,)
+            The largest probabilities.
+        """
+        return np.exp(-self.psi(1.0 / np.asarray(temperature, np.float64)).value)
+
+    def entropy(self, temperature: Any) -> Floats:
+        """Compute the entropy of each row.
+
+        Parameters
+        ----------
+        temperature : float or array of shape (rows,)
+            The temperature, one for all rows or one per row.
+
+        Returns
+        -------
+        array of shape (rows,)
+            The entropies in nats.
+        """
+        psi = self.psi(1.0 / np.asarray(temperature, np.float64))
+        return psi.value - psi.slope
+
+    def nll(self, temperature: Any) -> float:
+        """Compute the weighted mean of ``row_nll``.
+
+        Parameters
+        ----------
+        temperature : float or array of shape (rows,)
+            The temperature, one for all rows or one per row.
+
+        Returns
+        -------
+        float
+            The mean negative log-likelihood.
+        """
+        return float(np.average(self.row_nll(temperature), weights=self.weight))
+
+    def brier(self, temperature: Any) -> float:
+        """Compute the weighted mean of ``row_brier``.
+
+        Parameters
+        ----------
+        temperature : float or array of shape (rows,)
+            The temperature, one for all rows or one per row.
+
+        Returns
+        -------
+        float
+            The mean Brier score.
+        """
+        return float(np.average(self.row_brier(temperature), weights=self.weight))
+
+    # --- for ``calibrant.save`` and ``calibrant.load`` ---
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Take the profile apart into JSON values and arrays by name.
+
+        Returns
+        -------
+        document : dict
+            Settings, as plain values.
+        arrays : dict of arrays
+            The rows.
+        """
+        block = self._block
+        document = {
+            "rows": "nodes" if isinstance(block.rows, NodeRows) else "gaps",
+            "n_classes": self.n_classes,
+            "top_k": self.top_k,
+            "scale": self.scale,
+            "input": self.input,
+        }
+        arrays = {f"rows.{name}": array for name, array in vars(block.rows).items()}
+        arrays |= {"peak": block.peak, "label_gap": block.label_gap, "weight": block.weight}
+        return document, arrays
+
+    @classmethod
+    def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Put together the profile that ``to_state`` took apart.
+
+        Parameters
+        ----------
+        document : dict
+            Settings, as plain values.
+        arrays : dict of arrays
+            The rows.
+
+        Returns
+        -------
+        TemperatureProfile
+            The profile.
+
+        Raises
+        ------
+        ValueError, TypeError, KeyError
+            Where something is missing or breaks an invariant.
+        """
+        n_classes, top_k, scale = (document[name] for name in ("n_classes", "top_k", "scale"))
+        check_settings(n_classes, top_k, scale)
+        result = cls(top_k=top_k, scale=scale)
+        result.n_classes, result.input = n_classes, document["input"]
+        if result.input not in get_args(InputKind):
+            raise ValueError(f'input must be "logits" or "probs", got {shown(result.input)}')
+        kind = {"nodes": NodeRows, "gaps": GapRows}[document["rows"]]
+        check_arrays(kind, arrays, n_classes, min(top_k, n_classes))
+        rows = kind(*(arrays[f"rows.{field.name}"] for field in fields(kind)))
+        block = _HostBlock(rows, arrays["peak"], arrays["label_gap"], arrays["weight"])
+        check_rows(rows, block.peak, block.label_gap, block.weight, n_classes)
+        result._blocks = [block]
+        return result
+
+
+@dataclass
+class _Part:
+    rows: Any
+    peak: NDArray[np.float64]
+    label_gap: NDArray[np.float32]
+
+
+class _Builder:
+    """One pass over an array of scores: tiles in, parts of a block out."""
+
+    def __init__(
+        self, scores: Array, labels: NDArray[np.int64], kind: InputKind, k: int, scale: float
+    ) -> None:
+        self.scores, self.labels, self.kind, self.k, self.scale = scores, labels, kind, k, scale
+        self.exact = scores.shape[1] <= EXACT_CLASSES
+        self.host = on_host(scores) or is_jax_array(scores)  # JAX has no float64 unless told so
+        self.local = threading.local()
+
+    def run(self, n_jobs: int | None, report: Report) -> list[_Part]:
+        whole = slice(0, self.scores.shape[0])
+        part = self._by_kernel(self.scores, whole) if self.kind == "logits" else None
+        if part is not None:
+            report(whole.stop, whole.stop)
+            return [part]
+        tiles = row_tiles(self.scores, TILE_ELEMENTS if self.host else DEVICE_TILE_ELEMENTS)
+        workers = min(_threads(n_jobs), len(tiles)) if self.host else 1
+        with mapping(workers) as on_threads:
+            return self._collect(on_threads(self.tile, tiles), tiles, report)
+
+    @staticmethod
+    def _collect(parts: Iterable[_Part], tiles: list[slice], report: Report) -> list[_Part]:
+        result = []
+        for part, tile in zip(parts, tiles, strict=True):
+            result.append(part)
+            report(tile.stop, tiles[-1].stop)
+        return result
+
+    def tile(self, rows: slice) -> _Part:
+        tile = self.scores[rows]
+        tile = as_working_float(to_numpy(tile) if self.host else tile)
+        if self.kind == "probs":
+            check_probabilities(tile, first_row=rows.start)
+            tile = log_odds(tile, ops_of(tile))
+            part = self._by_kernel(tile, rows)
+            if part is not None:
+                return part
+        xp = array_namespace(tile)
+        peak = row_max(tile)[:, None]
+        check_peaks(tile, peak[:, 0], rows.start)
+        gaps = self._gaps(tile, peak, xp)
+        label_gap = self._label_gap(gaps, rows)
+        summary = self._gap_rows(gaps) if self.exact else self._node_rows(gaps, xp)
+        return _Part(summary, to_numpy(peak[:, 0]).astype(np.float64), label_gap)
+
+    def _by_kernel(self, tile: Array, rows: slice) -> _Part | None:
+        """The part of rows of logits by one kernel; None where there is none for them."""
+        if self.exact or not has_kernels(tile):
+            return None
+        from calibrant.backends.cuda import Grid, profile_of
+
+        first = tuple(float(b) for b in GRID[:NODES_PER_OCTAVE].astype(np.float32))
+        labels = array_namespace(tile).asarray(self.labels[rows], device=tile.device)
+        summary = profile_of(tile, labels, self.k, self.scale, Grid(NODES, first, NEGLIGIBLE_GAP))
+        if summary is None:
+            return None
+        label_gap = to_numpy(summary.label_gap)
+        check_label_logits(label_gap, self.labels[rows], rows.start, self.kind)
+        parts = (summary.nodes, summary.top, summary.finite, summary.ties, summary.mean)
+        return _Part(_DeviceRows(parts), to_numpy(summary.peak).astype(np.float64), label_gap)
+
+    def _gaps(self, tile: Array, peak: Array, xp: Any) -> Array:
+        """(z - max z) / scale in float32: only those of masked classes are infinite."""
+        if self.host:
+            with suppress(FloatingPointError), np.errstate(over="raise"):
+                return ((tile - peak) / self.scale).astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):
+            gaps = xp.astype((tile - peak) / self.scale, xp.float32)
+        return xp.where(tile == -np.inf, gaps, xp.clip(gaps, min=DEEPEST_GAP))
+
+    def _label_gap(self, gaps: Array, rows: slice) -> NDArray[np.float32]:
+        labels = self.labels[rows]
+        xp = array_namespace(gaps)
+        index = xp.asarray(labels[:, None], device=gaps.device)
+        label_gap = to_numpy(xp.take_along_axis(gaps, index, axis=1)[:, 0])
+        check_label_logits(label_gap, labels, rows.start, self.kind)
+        return label_gap
+
+    def _gap_rows(self, gaps: Array) -> GapRows:
+        return GapRows(np.ascontiguousarray(np.sort(to_numpy(gaps), axis=1)[:, ::-1].T))
+
+    def _node_rows(self, gaps: Array, xp: Any) -> NodeRows:
+        if self.host:
+            nodes = tabulate_tile(gaps, self._workspace(*gaps.shape))
+        else:
+            nodes = to_numpy(tabulate(gaps, xp))
+        finite = xp.isfinite(gaps)
+        count = xp.sum(xp.astype(finite, xp.int32), axis=1)
+        total = xp.sum(xp.where(finite, gaps, xp.zeros_like(gaps)), axis=1, dtype=xp.float64)
+        ties = xp.sum(xp.astype(gaps == 0.0, xp.int32), axis=1)
+        return NodeRows(
+            nodes,
+            np.ascontiguousarray(to_numpy(top_k(gaps, self.k, ops_of(gaps)))),
+            to_numpy(count).astype(np.int32),
+            to_numpy(ties).astype(np.int32),
+            to_numpy(total / count).astype(np.float32),
+        )
+
+    def _workspace(self, rows: int, classes: int) -> Workspace:
+        """This thread's scratch memory."""
+        work: Workspace | None = getattr(self.local, "work", None)
+        if work is None or work.powers.shape[1] < rows:
+            work = self.local.work = Workspace(rows, classes)
+        return work
+
+
+def _threads(n_jobs: int | None) -> int:
+    if n_jobs is None or n_jobs == -1:
+        return available_cores()
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
+        raise ValueError(f"n_jobs must be None, -1 or a whole number of at least 1, got {n_jobs!r}")
+    return n_jobs

@@ -1,0 +1,1 @@
+"""What every layer uses: errors, types, arrays, files, threads, memory, progress, tables."""

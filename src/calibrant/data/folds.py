@@ -1,0 +1,89 @@
+"""Folds for cross-validation: which rows are held out together.
+
+Every copy of a value (the same scores and label) has a key of its own. The copies are sorted by
+their keys and cut into folds of about equal weight, which is a random split that depends on the
+content of the rows and not on their order. Copies must not share a fold: with few different scores
+a fold would hold out all correct answers at a score and train on all wrong ones. Nor may they be
+dealt evenly over the folds: every fold would repeat the frequencies of the others, and the held-out
+loss would be the training loss.
+
+A whole weight counts as so many copies, which may lie in several folds. Such a row is split: it
+takes part in every fold with the weight of the copies there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.common.types import Floats
+from calibrant.data.copies import Values, binomials, row_keys
+from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.weights import effective_rows
+
+LARGE = 2_000_000  # logits from which on two folds must do
+FEWEST_PER_FOLD = 5
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Rows that lie in one fold each, and the folds.
+
+    Parameters
+    ----------
+    index : array of ints or None
+        Which of the given rows each of them is; None where no row is split.
+    weight : array
+        The weight of each of them.
+    parts : list of arrays
+        For each fold, which of them it holds out.
+    """
+
+    index: NDArray[np.intp] | None
+    weight: Floats
+    parts: list[NDArray[np.intp]]
+
+    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What the rows have of something that is given per row."""
+        return values if self.index is None else values[self.index]
+
+    def rows(self, data: LabelledLogits) -> LabelledLogits:
+        """The rows themselves."""
+        if self.index is None:
+            return data
+        return LabelledLogits(data.logits[self.index], data.labels[self.index], self.weight)
+
+
+def folds_of(data: LabelledLogits, most: int | None = None) -> Folds:
+    """Split rows into at most so many folds; by default five, or two where five take too long."""
+    wanted = most or (5 if data.logits.size <= LARGE else 2)
+    count = min(wanted, max(2, int(effective_rows(data.weight)) // FEWEST_PER_FOLD))
+    values = Values.of(row_keys(data.logits, data.labels), data.weight)
+    value, key, weight = values.copies()
+    order = np.argsort(key, kind="stable")
+    middle = np.cumsum(weight[order]) - 0.5 * weight[order]
+    fold = np.empty(len(value), np.intp)
+    fold[order] = np.minimum(count * middle / weight.sum(), count - 1).astype(np.intp)
+    if len(value) == len(values.row):  # every row is one copy: rows and copies are in one order
+        of_row = np.empty(len(fold), np.intp)
+        of_row[values.row] = fold
+        return Folds(None, data.weight, _parts(of_row, count))
+    held_out = np.zeros((len(values), count))
+    np.add.at(held_out, (value, fold), weight)
+    many = values.many
+    left = values.weight[many]
+    for number in range(count - 1):
+        held_out[many, number] = binomials(values.keys[many], number, left, 1 / (count - number))
+        left = left - held_out[many, number]
+    held_out[many, count - 1] = left
+    split, fold = np.nonzero(held_out)
+    return Folds(values.first[split], held_out[split, fold], _parts(fold, count))
+
+
+def _parts(fold: NDArray[np.intp], count: int) -> list[NDArray[np.intp]]:
+    """The rows of each fold that has some and leaves some."""
+    parts = [np.flatnonzero(fold == number) for number in range(count)]
+    return [part for part in parts if 0 < len(part) < len(fold)]

@@ -1,0 +1,58 @@
+"""All formats by the end of a file's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from calibrant.common.files import check_suffix
+from calibrant.common.untrusted_files import Expansion
+from calibrant.data.scorefiles._contents import Arrays, Source
+from calibrant.data.scorefiles._csv_files import open_csv, write_csv
+from calibrant.data.scorefiles._numpy_files import open_npy, open_npz, write_npy, write_npz
+from calibrant.data.scorefiles._parquet_files import open_parquet, write_parquet
+from calibrant.data.scorefiles._tensor_files import (
+    open_safetensors,
+    open_torch,
+    write_safetensors,
+    write_torch,
+)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A way to read and a way to write a file, and what messages call such a file.
+
+    ``kinds`` are NumPy's letters for the types of arrays that it can hold; ``any_type`` says that
+    it can hold whatever Arrow can.
+    """
+
+    what: str
+    open: Callable[[Path, Expansion], AbstractContextManager[Source]]
+    write: Callable[[IO[bytes], Arrays], None]
+    kinds: str = "biufUOSMm"
+    any_type: bool = False
+
+
+_TORCH = Format("a file of torch tensors", open_torch, write_torch, "biufUO")
+_FORMATS = {
+    ".npz": Format("a NumPy archive", open_npz, write_npz),
+    ".npy": Format("a NumPy array", open_npy, write_npy),
+    ".csv": Format("a table of text", open_csv, write_csv, "biufUOMm"),
+    ".parquet": Format("a parquet table", open_parquet, write_parquet, any_type=True),
+    ".pt": _TORCH,
+    ".pth": _TORCH,
+    ".safetensors": Format("a safetensors file", open_safetensors, write_safetensors, kinds="biuf"),
+}
+
+
+SUFFIXES = tuple(_FORMATS)
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's name asks for."""
+    check_suffix(path, SUFFIXES)
+    return _FORMATS[path.suffix.lower()]

@@ -1,6 +1,0 @@
-"""One self-contained page about a model and its calibrators, for a model review."""
-
-from calibrant.report._page import Provenance
-from calibrant.report._report import Report, make_report
-
-__all__ = ["Provenance", "Report", "make_report"]

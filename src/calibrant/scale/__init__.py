@@ -1,0 +1,1 @@
+"""Many rows: streams of files, Ray clusters, and monitoring over time."""

@@ -1,0 +1,157 @@
+"""Objects that threads share: no row is lost, and copies go on by themselves."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant import CalibrationMonitor, TemperatureProfile, metrics
+from calibrant.common.threads import OwnLock
+from calibrant.metrics import CalibrationMeter
+from calibrant.metrics.confidence_meter import ConfidenceMeter
+
+THREADS = 16
+CALLS = 10  # of each thread
+ROWS = 6  # of each call
+TOTAL = THREADS * CALLS * ROWS
+
+RNG = np.random.default_rng(0)
+LOGITS = RNG.normal(size=(TOTAL, 4))
+PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+LABELS = RNG.integers(0, 4, TOTAL)
+
+
+def on_threads(update: Callable[[slice], Any]) -> None:
+    """All threads begin together, and each calls ``update`` with some rows after others."""
+    start = threading.Barrier(THREADS)
+
+    def work(number: int) -> None:
+        start.wait()
+        for call in range(CALLS):
+            first = ROWS * (CALLS * number + call)
+            update(slice(first, first + ROWS))
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(work, range(THREADS)))
+
+
+# --- every row is counted once ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [100, timedelta(hours=1)])
+def test_a_monitor(window: Any) -> None:
+    """Every window is reported once, and the windows follow one another."""
+    time = {} if window == 100 else {"time": datetime(2026, 3, 1, tzinfo=UTC)}
+    told: list[Any] = []
+    monitor = CalibrationMonitor(window, on_window=told.append)
+
+    def update(part: slice) -> None:
+        monitor.update(PROBS[part], LABELS[part], **time)
+        monitor.to_jsonl()
+        CalibrationMonitor.from_json(monitor.to_json())
+
+    on_threads(update)
+    monitor.close()
+    assert sum(w.n_rows for w in monitor.windows) == TOTAL
+    assert [w.index for w in monitor.windows] == list(range(len(monitor.windows)))
+    assert sorted(told, key=lambda w: w.index) == monitor.windows
+    accuracy = sum(w.accuracy * w.n_rows for w in monitor.windows) / TOTAL
+    assert accuracy == pytest.approx(metrics.accuracy(PROBS, LABELS))
+
+
+def test_a_meter() -> None:
+    meter = CalibrationMeter()
+
+    def update(part: slice) -> None:
+        meter.update(PROBS[part], LABELS[part])
+        CalibrationMeter.from_state(*meter.to_state()).merge(meter).compute()
+
+    on_threads(update)
+    whole = CalibrationMeter().update(PROBS, LABELS)
+    np.testing.assert_array_equal(meter.counts, whole.counts)
+    np.testing.assert_allclose(meter.sums, whole.sums, rtol=1e-9, atol=1e-9)
+
+
+def test_a_meter_of_confidences() -> None:
+    confidences, predictions = PROBS.max(axis=1), PROBS.argmax(axis=1)
+    meter = ConfidenceMeter()
+
+    def update(part: slice) -> None:
+        meter.update(confidences[part], predictions[part], LABELS[part])
+        meter.merge(meter).compute()
+
+    on_threads(update)
+    assert meter.compute().n_rows == TOTAL
+    assert meter.compute().n_classes == 4
+
+
+def test_a_profile() -> None:
+    """Reading joins the blocks of rows, which must not lose those that come meanwhile."""
+    profile = TemperatureProfile()
+
+    def update(part: slice) -> None:
+        profile.update(LOGITS[part], LABELS[part], n_jobs=1)
+        _ = profile.nbytes
+
+    on_threads(update)
+    whole = TemperatureProfile.from_logits(LOGITS, LABELS)
+    assert len(profile) == TOTAL
+    assert profile.nll(1.5) == pytest.approx(whole.nll(1.5))
+
+
+@pytest.mark.parametrize("make", [CalibrationMeter, TemperatureProfile])
+def test_threads_must_agree_about_the_classes(make: Callable[[], Any]) -> None:
+    """The first rows come at once: those of the other number of classes are refused."""
+    shared = make()
+    refused: list[str] = []
+
+    def update(part: slice) -> None:
+        classes = 4 if part.start < TOTAL // 2 else 3
+        scores = PROBS[part, :classes] / PROBS[part, :classes].sum(axis=1, keepdims=True)
+        kind = {"input": "probs"} if make is TemperatureProfile else {}
+        try:
+            shared.update(scores, LABELS[part] % 3, **kind)
+        except ValueError as error:
+            refused.append(str(error))
+
+    on_threads(update)
+    assert len(refused) == THREADS * CALLS // 2
+    assert all("classes" in message for message in refused)
+    n_rows = len(shared) if make is TemperatureProfile else shared.compute().n_rows
+    assert n_rows == TOTAL // 2
+
+
+# --- locks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_copy_has_a_lock_of_its_own(copied: Callable[[Any], Any]) -> None:
+    """It goes on while another thread holds that of the original."""
+    for one in (
+        CalibrationMeter().update(PROBS, LABELS),
+        TemperatureProfile.from_probs(PROBS, LABELS),
+        CalibrationMonitor(),
+    ):
+        with one._lock, ThreadPoolExecutor(1) as pool:
+            other = copied(one)
+            kind = {"input": "probs"} if isinstance(one, TemperatureProfile) else {}
+            pool.submit(other.update, PROBS, LABELS, **kind).result(timeout=60)
+        assert type(other) is type(one)
+
+
+def test_locks_are_open_after_a_fork() -> None:
+    lock = OwnLock()
+    holder = threading.Thread(target=lock.__enter__)
+    holder.start()
+    holder.join()
+    OwnLock.renew_all()  # what the new process does, in which that thread does not exist
+    with lock, lock:
+        pass
