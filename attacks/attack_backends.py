@@ -36,7 +36,14 @@ import torch
 import calibrant
 from calibrant.backends.numba.dispatch import SMALLEST, compiled_probabilities
 from calibrant.calibrators import REGISTRY, Calibrator
-from calibrant.formulas import AffineMap, Chain, IncreasingTable, NetworkTemperature, SeenClasses
+from calibrant.formulas import (
+    AffineMap,
+    Chain,
+    FormulaRows,
+    IncreasingTable,
+    NetworkTemperature,
+    SeenClasses,
+)
 from calibrant.formulas._array_operations import NUMPY, numpy_flags_ignored
 from calibrant.onnx import export
 from calibrant.torch import to_module
@@ -117,7 +124,7 @@ def made_rows(classes: int, offset: float) -> tuple[Rows, np.ndarray, Rows]:
 @numpy_flags_ignored
 def by_numpy(model: Calibrator, rows: Rows) -> Rows:
     """The formula by NumPy, in float32."""
-    return model.formula_.probabilities(rows, NUMPY)
+    return model.formula_(rows)
 
 
 def by_numba(model: Calibrator, rows: Rows) -> Rows | None:
@@ -193,7 +200,7 @@ def parts_of(model: Calibrator, logits: Rows) -> dict[str, str]:
         if isinstance(step, IncreasingTable) and at + 1 < len(steps):
             parts["map"] = "map"
         if isinstance(step, NetworkTemperature):
-            before = Chain(steps[:at], step).inner(logits.astype(np.float64), NUMPY)
+            before = Chain(steps[:at], step).inner(FormulaRows(logits.astype(np.float64)), NUMPY)
             found = step.row_temperatures(before, NUMPY)
             if found.max() > 1.05 * found.min():
                 parts["network"] = f"T {found.min():.2g} to {found.max():.2g}"

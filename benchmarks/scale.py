@@ -32,7 +32,7 @@ import json, sys, time
 import numpy as np, pyarrow.parquet, calibrant, calibrant.io
 from calibrant import streams
 from calibrant.calibrators import REGISTRY
-from calibrant.streams import _applying, _evaluating, _fitting, _reservoir
+from calibrant.scale.streams import _applying, _evaluating, _fitting, _reservoir
 
 def held(name="VmHWM"):
     lines = open("/proc/self/status").read().splitlines()

@@ -27,9 +27,9 @@ from calibrant import (
     LinearPTS,
     TemperatureProfile,
     Uncalibrated,
-    _container,
 )
 from calibrant.formulas import ConstantTemperature
+from calibrant.formulas import _safetensors as _container
 from crafting import with_formula
 
 RNG = np.random.default_rng(0)

@@ -118,7 +118,7 @@ def test_the_embedded_network_is_good_but_visibly_miscalibrated(fashion):
 
 
 def test_the_embedded_file_is_small():
-    files = list((ROOT / "src/calibrant/data").glob("fashion-mnist-lenet5.*"))
+    files = list((ROOT / "src/calibrant/data/embedded").glob("fashion-mnist-lenet5.*"))
     assert {path.suffix for path in files} == {".npz", ".json"}
     assert sum(path.stat().st_size for path in files) < 400_000
 
@@ -175,7 +175,7 @@ def test_the_wheel_holds_the_package_its_data_and_its_licence(built):
     packed = {name for name in names if name.startswith("calibrant/")}
     assert packed == sources
     assert not any("papers" in name for name in names)
-    assert {"calibrant/py.typed", "calibrant/data/fashion-mnist-lenet5.npz"} <= packed
+    assert {"calibrant/py.typed", "calibrant/data/embedded/fashion-mnist-lenet5.npz"} <= packed
     info = {name.partition("/")[2] for name in names if ".dist-info/" in name}
     assert info == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"calibrant"}

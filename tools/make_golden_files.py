@@ -60,7 +60,7 @@ def chain() -> Calibrator:
     """A calibrator whose formula is a chain."""
     table = IncreasingTable(-8.0, 8.0, np.cumsum(np.linspace(0.1, 1.0, 17)), 0.6)
     formula = Chain((table,), ConstantTemperature(1.5))
-    return calibrant.Uncalibrated()._keep(formula, FitInfo(True, "given"), CLASSES)
+    return calibrant.Uncalibrated()._restored(formula, FitInfo(True, "given"), CLASSES)
 
 
 def with_origin(method: str) -> Calibrator:
@@ -69,7 +69,7 @@ def with_origin(method: str) -> Calibrator:
     part = "features" if method == "vector" else "reading"
     moved = replace(getattr(calibrator.formula_, part), origin=0.5)
     formula = replace(calibrator.formula_, **{part: moved})
-    return calibrator._keep(formula, calibrator.fit_info_, CLASSES)
+    return calibrator._restored(formula, calibrator.fit_info_, CLASSES)
 
 
 def fitted(name: str) -> Calibrator:

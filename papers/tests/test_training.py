@@ -312,8 +312,8 @@ def test_write_logits_as_datasets_reads_them(
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(0, 3, (30, 300)).astype(np.float32), rng.integers(0, 300, 30)
     held_out = HeldOut(logits[:10], labels[:10], logits[10:], labels[10:])
-    card = write_logits(tmp_path / "data" / "a-b.npz", held_out, {"network": "none"})
-    monkeypatch.setattr(datasets, "files", lambda package: tmp_path)
+    card = write_logits(tmp_path / "embedded" / "a-b.npz", held_out, {"network": "none"})
+    monkeypatch.setattr("calibrant.data.datasets.files", lambda package: tmp_path)
 
     data = datasets.load("a-b")
 

@@ -74,60 +74,57 @@ if TYPE_CHECKING:
     from calibrant.scale.monitoring import CalibrationMonitor, WindowReport
     from calibrant.sklearn import CalibratedClassifier
 
-# Public name -> module and the name there; loaded at first use (PEP 562).
+# Public names by their module, loaded at first use (PEP 562).
 _LAZY = {
-    "AutoCalibrator": ("calibrators", "AutoCalibrator"),
-    "BayesianBinning": ("calibrators", "BayesianBinning"),
-    "BetaCalibration": ("calibrators", "BetaCalibration"),
-    "Calibrator": ("calibrators", "Calibrator"),
-    "CenteredIsotonic": ("calibrators", "CenteredIsotonic"),
-    "DiagonalOrderPreserving": ("calibrators", "DiagonalOrderPreserving"),
-    "DirichletCalibration": ("calibrators", "DirichletCalibration"),
-    "EnsembleTemperatureScaling": ("calibrators", "EnsembleTemperatureScaling"),
-    "EntropyTemperatureScaling": ("calibrators", "EntropyTemperatureScaling"),
-    "FitInfo": ("calibrators", "FitInfo"),
-    "HistogramBinning": ("calibrators", "HistogramBinning"),
-    "IsotonicOneVsAll": ("calibrators", "IsotonicOneVsAll"),
-    "IsotonicOneVsAllTS": ("calibrators", "IsotonicOneVsAllTS"),
-    "LinearPTS": ("calibrators", "LinearPTS"),
-    "MarginTemperatureScaling": ("calibrators", "MarginTemperatureScaling"),
-    "MatrixScaling": ("calibrators", "MatrixScaling"),
-    "MonotonePTS": ("calibrators", "MonotonePTS"),
-    "MultiClassIsotonic": ("calibrators", "MultiClassIsotonic"),
-    "ParameterizedTemperatureScaling": ("calibrators", "ParameterizedTemperatureScaling"),
-    "PlattBinner": ("calibrators", "PlattBinner"),
-    "PlattScaling": ("calibrators", "PlattScaling"),
-    "QuadraticScaling": ("calibrators", "QuadraticScaling"),
-    "SmoothingSpline": ("calibrators", "SmoothingSpline"),
-    "SplineCalibration": ("calibrators", "SplineCalibration"),
-    "StructuredMatrixScaling": ("calibrators", "StructuredMatrixScaling"),
-    "StructuredPTS": ("calibrators", "StructuredPTS"),
-    "StructuredVectorScaling": ("calibrators", "StructuredVectorScaling"),
-    "TemperatureScaling": ("calibrators", "TemperatureScaling"),
-    "Uncalibrated": ("calibrators", "Uncalibrated"),
-    "VectorScaling": ("calibrators", "VectorScaling"),
-    "VennAbers": ("calibrators", "VennAbers"),
-    "calibrator": ("calibrators", "calibrator"),
-    "TS": ("calibrators", "TemperatureScaling"),
-    "ETS": ("calibrators", "EnsembleTemperatureScaling"),
-    "PTS": ("calibrators", "ParameterizedTemperatureScaling"),
-    "HTS": ("calibrators", "EntropyTemperatureScaling"),
-    "SMART": ("calibrators", "MarginTemperatureScaling"),
-    "CalibrationWarning": ("common.errors", "CalibrationWarning"),
-    "FileError": ("common.errors", "FileError"),
-    "TemperatureProfile": ("calibrators.profile.temperature_profile", "TemperatureProfile"),
-    "CalibratedClassifier": ("sklearn", "CalibratedClassifier"),
-    "CalibrationMeter": ("metrics", "CalibrationMeter"),
-    "CalibrationMonitor": ("scale.monitoring", "CalibrationMonitor"),
-    "WindowReport": ("scale.monitoring", "WindowReport"),
-    "Comparison": ("evaluation", "Comparison"),
-    "Decomposition": ("evaluation", "Decomposition"),
-    "Evaluation": ("evaluation", "Evaluation"),
-    "compare": ("evaluation", "compare"),
-    "decompose": ("evaluation", "decompose"),
-    "evaluate": ("evaluation", "evaluate"),
-    "load": ("io", "load"),
-    "save": ("io", "save"),
+    "calibrators": (
+        "AutoCalibrator",
+        "BayesianBinning",
+        "BetaCalibration",
+        "Calibrator",
+        "CenteredIsotonic",
+        "DiagonalOrderPreserving",
+        "DirichletCalibration",
+        "EnsembleTemperatureScaling",
+        "EntropyTemperatureScaling",
+        "FitInfo",
+        "HistogramBinning",
+        "IsotonicOneVsAll",
+        "IsotonicOneVsAllTS",
+        "LinearPTS",
+        "MarginTemperatureScaling",
+        "MatrixScaling",
+        "MonotonePTS",
+        "MultiClassIsotonic",
+        "ParameterizedTemperatureScaling",
+        "PlattBinner",
+        "PlattScaling",
+        "QuadraticScaling",
+        "SmoothingSpline",
+        "SplineCalibration",
+        "StructuredMatrixScaling",
+        "StructuredPTS",
+        "StructuredVectorScaling",
+        "TemperatureScaling",
+        "Uncalibrated",
+        "VectorScaling",
+        "VennAbers",
+        "calibrator",
+    ),
+    "calibrators.profile.temperature_profile": ("TemperatureProfile",),
+    "common.errors": ("CalibrationWarning", "FileError"),
+    "evaluation": ("Comparison", "Decomposition", "Evaluation", "compare", "decompose", "evaluate"),
+    "io": ("load", "save"),
+    "metrics": ("CalibrationMeter",),
+    "scale.monitoring": ("CalibrationMonitor", "WindowReport"),
+    "sklearn": ("CalibratedClassifier",),
+}
+_MODULE_OF = {name: module for module, names in _LAZY.items() for name in names}
+_ACRONYMS = {
+    "TS": "TemperatureScaling",
+    "ETS": "EnsembleTemperatureScaling",
+    "PTS": "ParameterizedTemperatureScaling",
+    "HTS": "EntropyTemperatureScaling",
+    "SMART": "MarginTemperatureScaling",
 }
 _MODULES = (
     "calibrators",
@@ -217,9 +214,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"calibrant.{name}")
-    if name in _LAZY:
-        module, attribute = _LAZY[name]
-        return getattr(import_module(f"calibrant.{module}"), attribute)
+    name = _ACRONYMS.get(name, name)
+    if name in _MODULE_OF:
+        return getattr(import_module(f"calibrant.{_MODULE_OF[name]}"), name)
     if name[:1].isupper():  # a class of the registry that has no line here
         classes = import_module("calibrant.calibrators").REGISTRY.values()
         for cls in classes:

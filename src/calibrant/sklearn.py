@@ -42,6 +42,7 @@ from calibrant.common.arrays import like, to_numpy
 from calibrant.common.errors import warn
 from calibrant.common.types import Array, Floats
 from calibrant.data.checks import as_weights
+from calibrant.data.rows import Rows
 
 ResponseMethod = Literal["auto", "decision_function", "predict_log_proba", "predict_proba"]
 Codes = NDArray[np.int64]  # class indices
@@ -620,7 +621,7 @@ def _scale_of(logits: Floats, codes: Codes, weight: Floats | None) -> float:
     widest = min(float(np.ptp(logits, axis=1).max()), LARGEST_SCALE)
     if not widest > LARGE_TEMPERATURE:
         return 1.0
-    profile = scaled_profile(logits, codes, weight, "logits")
+    profile = scaled_profile(Rows.of(logits, codes, weight))
     best = best_temperature(profile, "nll", (LARGE_TEMPERATURE, widest))
     at_most_large = best.x <= LARGE_TEMPERATURE * (1.0 + 1e-9)
     return 1.0 if at_most_large else float(2.0 ** np.round(np.log2(best.x)))
@@ -768,7 +769,7 @@ def _without_zeros(scored: _Scored) -> tuple[ScoreReader, Floats]:
     if len(columns) < 2 or not scored.has_zero[known].any():
         return reader, logits
     probs = softmax(logits[known][:, columns], axis=1)
-    share = uniform_share(probs, codes[known], weight[known])
+    share = uniform_share(Rows(probs, codes[known], weight[known], "probs"))
     reader = replace(reader, uniform_share=share)
     return reader, reader.completed(logits[:, columns], columns) if share else logits
 

@@ -46,8 +46,8 @@ def broken(change: Any) -> TS:
     model = TS().fit(LOGITS, LABELS)
 
     class Broken(ConstantTemperature):
-        def probabilities(self, logits: Any, ops: Any) -> Any:
-            return change(super().probabilities(logits, ops), logits)
+        def probabilities(self, rows: Any, ops: Any) -> Any:
+            return change(super().probabilities(rows, ops), rows.logits)
 
     model.formula_ = Broken(1.0)
     return model

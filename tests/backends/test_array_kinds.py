@@ -49,8 +49,8 @@ def as_on_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     def only_numpy(array: Any) -> bool:
         return isinstance(array, np.ndarray)
 
-    monkeypatch.setattr("calibrant.profile.on_host", only_numpy)
-    monkeypatch.setattr("calibrant.calibrators._base.on_host", only_numpy)
+    monkeypatch.setattr("calibrant.calibrators.profile.temperature_profile.on_host", only_numpy)
+    monkeypatch.setattr("calibrant.calibrators._prediction.on_host", only_numpy)
 
 
 # --- predictions ------------------------------------------------------------------------------

@@ -58,7 +58,9 @@ def test_predictions(name, kind, monkeypatch):
         assert_empty(model, empty.astype(dtype), np.ndarray)
     assert_empty(model, torch.zeros(empty.shape), torch.Tensor)
     # as on a device: the array API's own way
-    monkeypatch.setattr("calibrant.calibrators._base.on_host", lambda a: isinstance(a, np.ndarray))
+    monkeypatch.setattr(
+        "calibrant.calibrators._prediction.on_host", lambda a: isinstance(a, np.ndarray)
+    )
     assert_empty(model, torch.zeros(empty.shape), torch.Tensor)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import calibrant
 
-PATH = Path(__file__).parents[1] / "benchmarks" / "calarena.py"
+PATH = Path(__file__).parents[2] / "benchmarks" / "calarena.py"
 
 
 @pytest.fixture(scope="module")

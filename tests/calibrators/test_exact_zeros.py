@@ -10,6 +10,7 @@ import torch
 
 import calibrant
 from calibrant.calibrators import REGISTRY
+from calibrant.data.rows import Rows
 from calibrant.formulas import Smoothed
 from calibrant.streams import fit_stream, open_stream
 from calibrant.torch import to_module
@@ -166,7 +167,8 @@ def test_files_without_zeros_stay_on_the_disk(tmp_path: Path):
     """Only the parts that are looked at come into memory, and nothing is copied."""
     np.save(tmp_path / "p.npy", np.full((1000, 4), 0.25, np.float32))
     probs = np.load(tmp_path / "p.npy", mmap_mode="r")
-    given = (probs, np.arange(1000) % 4, None)
-    rows, share = calibrant.TS(input="probs")._mixed(*given)
-    assert rows[0] is probs
+    given = Rows.of(probs, np.arange(1000) % 4, input="probs")
+    rows, share = calibrant.TS(input="probs")._mixed(given)
+    assert rows.scores is given.scores
+    assert np.shares_memory(rows.scores, probs)
     assert share == 0.0

@@ -7,6 +7,7 @@ import pytest
 
 import calibrant
 from calibrant.calibrators import REGISTRY, _sampling
+from calibrant.data import copies
 from calibrant.data.copies import binomials, uniforms
 
 
@@ -35,7 +36,7 @@ def test_draws_by_keys_have_their_distribution():
 @pytest.mark.parametrize("method", ["vector", "pts", "auto"])
 def test_every_row_may_have_many_copies(monkeypatch, method):
     monkeypatch.setattr(_sampling, "SAMPLE_ROWS", 300)
-    monkeypatch.setattr(_sampling, "MOST_COPIES", 1000)
+    monkeypatch.setattr(copies, "MOST_COPIES", 1000)
     logits, labels = rows(900)
     heavy = calibrant.calibrator(method).fit(logits, labels, np.full(900, 200))
     plain = calibrant.calibrator(method).fit(logits, labels)

@@ -12,7 +12,7 @@ from calibrant.calibrators._best_temperature import scaling_start, start_of_prof
 from calibrant.calibrators._direct_scaling import DirectLoss
 from calibrant.calibrators._optimizers import newton_root
 from calibrant.calibrators._sampling import sample_of_logits, sample_of_profile, sampled
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 
 Data = tuple[np.ndarray, np.ndarray]
 FEW = 400  # the size of a sample in these tests
@@ -38,25 +38,25 @@ def small_sample(monkeypatch):
 # --- which rows -------------------------------------------------------------------------------
 
 
-def rows_of(data: LabelledLogits) -> list[tuple[float, ...]]:
+def rows_of(data: Rows) -> list[tuple[float, ...]]:
     found = sampled(data, sample_of_logits(data))
     return sorted(map(tuple, np.column_stack([found.logits, found.labels, found.weight]).tolist()))
 
 
 def test_few_rows_are_all_taken():
     logits, labels = uneven(50, 3)
-    assert sample_of_logits(LabelledLogits(logits, labels, np.ones(50))) is None
+    assert sample_of_logits(Rows(logits, labels, np.ones(50))) is None
     assert sample_of_profile(TemperatureProfile.from_logits(logits, labels)) is None
 
 
 def test_a_sample_follows_the_content_of_the_rows(small_sample):
     logits, labels = uneven(1000, 3)
     copies = np.random.default_rng(0).integers(1, 4, 1000)
-    weighted = rows_of(LabelledLogits(logits, labels, copies.astype(float)))
+    weighted = rows_of(Rows(logits, labels, copies.astype(float)))
     assert len(weighted) == FEW
     order = np.random.default_rng(1).permutation(int(copies.sum()))
     written = np.repeat(np.arange(1000), copies)[order]
-    data = LabelledLogits(logits[written], labels[written], np.ones(len(written)))
+    data = Rows(logits[written], labels[written], np.ones(len(written)))
     assert rows_of(data) == weighted
 
 
@@ -67,9 +67,9 @@ def test_a_value_with_many_copies_is_thinned(small_sample):
     for seed in range(40):
         logits, labels = uneven(2000, 3, seed)
         logits[:1000], labels[:1000] = 0.1 * seed, 1
-        data = LabelledLogits(logits, labels, np.ones(2000))
+        data = Rows(logits, labels, np.ones(2000))
         order = rng.permutation(2000)
-        moved = LabelledLogits(logits[order], labels[order], np.ones(2000))
+        moved = Rows(logits[order], labels[order], np.ones(2000))
         assert rows_of(moved) == rows_of(data)
         sample = sample_of_logits(data)
         tied = (logits[sample.index] == 0.1 * seed).all(axis=1)
@@ -129,7 +129,7 @@ def test_the_direct_start_is_that_of_a_profile(scale):
     logits, labels = uneven(1500, 80)
     logits[::7, 3] = np.where(labels[::7] == 3, logits[::7, 3], -np.inf)
     weight = np.random.default_rng(0).uniform(0.5, 2.0, 1500)
-    direct = scaling_start(scale * logits, labels, weight)
+    direct = scaling_start(Rows(scale * logits, labels, weight))
     profile = TemperatureProfile.from_logits(logits, labels, sample_weight=weight)
     table = start_of_profile(profile)
     assert direct.temperature == pytest.approx(scale * table.temperature, rel=1e-5)

@@ -64,11 +64,11 @@ class Shift(LogitMap):
     def n_classes(self) -> int:
         return int(self.shift.shape[0])
 
-    def scores(self, logits, ops):
-        return logits + ops.constant(self.shift, logits)
+    def scores(self, rows, ops):
+        return rows.logits + ops.constant(self.shift, rows.logits)
 
-    def gaps(self, logits, ops):
-        return ops.gaps(self.scores(logits, ops))
+    def gaps(self, rows, ops):
+        return ops.gaps(self.scores(rows, ops))
 
 
 class PriorCorrection(LogitCalibrator):

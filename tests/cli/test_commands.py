@@ -15,7 +15,7 @@ import pytest
 
 import calibrant
 from calibrant.calibrators import REGISTRY, FitInfo
-from calibrant.comparison import DEFAULT_METRICS
+from calibrant.evaluation.comparison import DEFAULT_METRICS
 from calibrant.formulas.temperature import ConstantTemperature
 from calibrant.metrics import METRICS
 from calibrant.scorefiles import read_scores
@@ -643,7 +643,7 @@ def test_a_value_error_of_another_package_keeps_its_trace(
 
 def test_errors_of_the_system_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     error = PermissionError(13, "Permission denied", "secret.npz")
-    monkeypatch.setattr("calibrant.scorefiles.read_scores", fail_with(error))
+    monkeypatch.setattr("calibrant.data.scorefiles.read_scores", fail_with(error))
     assert refuse("evaluate", "val.npz") == "error: secret.npz: Permission denied\n"
 
 
@@ -655,7 +655,7 @@ def test_missing_packages_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_interrupt_is_quiet(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calibrant.scorefiles.read_scores", fail_with(KeyboardInterrupt()))
+    monkeypatch.setattr("calibrant.data.scorefiles.read_scores", fail_with(KeyboardInterrupt()))
     result = run("evaluate", "val.npz")
     assert (result.exit_code, result.output) == (130, "")
 

@@ -194,6 +194,6 @@ def test_scores_and_calibrators_that_do_not_match(folder):
 
 def test_matplotlib_is_missed_before_the_work(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("calibrant.scorefiles.read_scores", None)
+    monkeypatch.setattr("calibrant.data.scorefiles.read_scores", None)
     said = run("plot", "test.npz", "-o", "a.png").stderr
     assert said == 'error: calibrant.plots needs matplotlib: pip install "calibrant[plot]"\n'

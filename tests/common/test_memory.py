@@ -107,7 +107,7 @@ def test_rows_that_do_not_fit_are_refused(little: None) -> None:
     logits = np.broadcast_to(np.float32(1.0), (10_000_000, 3))
     message = "HistogramBinning of 10,000,000 rows and 3 classes needs about 480.0 MB of memory"
     with pytest.raises(MemoryError, match=message) as caught:
-        calibrant.HistogramBinning().fit(logits, np.zeros(1))
+        calibrant.HistogramBinning().fit(logits, np.zeros(10_000_000, np.int8))
     assert str(caught.value).endswith("of the temperature family read the scores in parts")
 
 

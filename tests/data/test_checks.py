@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 import calibrant
 from calibrant import CalibrationWarning, TemperatureProfile, metrics
 from calibrant.calibrators import REGISTRY
+from calibrant.calibrators.profile import temperature_profile
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 0.5], [1.0, 1.5, -1.0], [0.3, 0.1, 0.2]])
 LABELS = np.array([0, 2, 1, 0])
@@ -79,12 +80,14 @@ def test_bad_logits_at_prediction(method, fault):
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("classes", [3, 300])
 def test_the_row_is_counted_over_all_tiles(classes, value, monkeypatch):
-    monkeypatch.setattr("calibrant.profile.TILE_ELEMENTS", 10 * classes)
+    monkeypatch.setattr(
+        "calibrant.calibrators.profile.temperature_profile.TILE_ELEMENTS", 10 * classes
+    )
     logits = np.random.default_rng(0).standard_normal((60, classes))
     logits[47, 2] = value
     with pytest.raises(ValueError, match=f"got {value} at row 47, class 2"):
         TemperatureProfile.from_logits(logits, np.zeros(60, int))
-    monkeypatch.setattr("calibrant.data.checks.row_tiles.__defaults__", (10 * classes,))
+    monkeypatch.setattr("calibrant.common.arrays.row_tiles.__defaults__", (10 * classes,))
     fitted = calibrant.Uncalibrated().fit(2.0 * np.eye(classes), range(classes))
     with pytest.raises(ValueError, match=f"got {value} at row 47, class 2"):
         fitted.predict_proba(logits)
@@ -136,7 +139,7 @@ def test_bad_probabilities_in_fits_and_predictions(name, fault):
 def test_the_row_of_bad_probabilities_is_counted_over_all_tiles(monkeypatch):
     probs = np.tile(PROBS, (15, 1))
     probs[47] = 0.5, 0.5, 0.5
-    monkeypatch.setattr("calibrant.profile.TILE_ELEMENTS", 30)
+    monkeypatch.setattr(temperature_profile, "TILE_ELEMENTS", 30)
     with pytest.raises(ValueError, match=r"row 47 sums to 1\.5"):
         TemperatureProfile.from_probs(probs, np.zeros(60, int))
 
@@ -145,7 +148,7 @@ def test_the_row_of_bad_probabilities_is_counted_over_all_tiles_at_prediction(mo
     probs = np.tile(PROBS, (15, 1))
     probs[47] = 0.5, 0.5, 0.5
     fitted = calibrant.Uncalibrated(input="probs").fit(PROBS, LABELS)
-    monkeypatch.setattr("calibrant.data.checks.row_tiles.__defaults__", (30,))
+    monkeypatch.setattr("calibrant.common.arrays.row_tiles.__defaults__", (30,))
     with pytest.raises(ValueError, match=r"row 47 sums to 1\.5"):
         fitted.predict_proba(probs)
 

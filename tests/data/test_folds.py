@@ -8,20 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrant
-from calibrant.calibrators import LabelledLogits, _sampling
+from calibrant.data import copies
 from calibrant.data.folds import folds_of
+from calibrant.data.rows import Rows
 
 
-def tied(rows: int, values: int, seed: int = 0) -> LabelledLogits:
+def tied(rows: int, values: int, seed: int = 0) -> Rows:
     """Two classes and few different scores."""
     rng = np.random.default_rng(seed)
     at = rng.integers(values, size=rows)
     logits = np.column_stack([np.zeros(rows), rng.normal(size=values)[at]])
     labels = (rng.random(rows) < rng.random(values)[at]).astype(np.int64)
-    return LabelledLogits(logits, labels, np.ones(rows))
+    return Rows(logits, labels, np.ones(rows))
 
 
-def contents(data: LabelledLogits, most: int | None = None) -> list[dict[tuple, float]]:
+def contents(data: Rows, most: int | None = None) -> list[dict[tuple, float]]:
     """For each fold the weight of every (scores, label) that it holds out."""
     folds = folds_of(data, most)
     rows, found = folds.rows(data), []
@@ -43,11 +44,11 @@ def test_order_and_weights_as_copies_do_not_matter(rows, seed):
     scores, labels = (np.array(column) for column in zip(*rows, strict=True))
     logits = np.column_stack([np.zeros(len(rows)), scores.astype(float)])
     labels = labels.astype(np.int64)
-    plain = contents(LabelledLogits(logits, labels, np.ones(len(rows))))
+    plain = contents(Rows(logits, labels, np.ones(len(rows))))
     order = np.random.default_rng(seed).permutation(len(rows))
-    assert contents(LabelledLogits(logits[order], labels[order], np.ones(len(rows)))) == plain
+    assert contents(Rows(logits[order], labels[order], np.ones(len(rows)))) == plain
     values, count = np.unique(np.column_stack([logits, labels]), axis=0, return_counts=True)
-    weighted = LabelledLogits(values[:, :2], values[:, 2].astype(np.int64), count.astype(float))
+    weighted = Rows(values[:, :2], values[:, 2].astype(np.int64), count.astype(float))
     assert contents(weighted) == plain
 
 
@@ -62,9 +63,9 @@ def test_every_row_is_held_out_once():
 def test_rows_without_ties_follow_their_content():
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(size=(60, 4)), rng.integers(4, size=60)
-    folds = folds_of(LabelledLogits(logits, labels, np.ones(60))).parts
+    folds = folds_of(Rows(logits, labels, np.ones(60))).parts
     order = rng.permutation(60)
-    moved = folds_of(LabelledLogits(logits[order], labels[order], np.ones(60))).parts
+    moved = folds_of(Rows(logits[order], labels[order], np.ones(60))).parts
     assert [set(order[fold]) for fold in moved] == [set(fold) for fold in folds]
 
 
@@ -75,9 +76,7 @@ def test_copies_are_split_at_random():
             max(fold.values()) / 100.0
             for seed in range(60)
             for fold in contents(
-                LabelledLogits(
-                    np.full((500, 2), [0.0, seed]), np.arange(500) % 5 // 4, np.ones(500)
-                ),
+                Rows(np.full((500, 2), [0.0, seed]), np.arange(500) % 5 // 4, np.ones(500)),
                 5,
             )
         ]
@@ -88,13 +87,13 @@ def test_copies_are_split_at_random():
 
 
 def test_large_whole_weights_are_split_by_a_draw(monkeypatch):
-    monkeypatch.setattr(_sampling, "MOST_COPIES", 100)
+    monkeypatch.setattr(copies, "MOST_COPIES", 100)
     data = tied(3000, 6)
     plain = contents(data)
     values, count = np.unique(
         np.column_stack([data.logits, data.labels]), axis=0, return_counts=True
     )
-    weighted = LabelledLogits(values[:, :2], values[:, 2].astype(np.int64), count.astype(float))
+    weighted = Rows(values[:, :2], values[:, 2].astype(np.int64), count.astype(float))
     assert contents(weighted) == plain
     assert sum(sum(fold.values()) for fold in plain) == 3000
     sizes = [sum(fold.values()) for fold in plain]
@@ -104,14 +103,14 @@ def test_large_whole_weights_are_split_by_a_draw(monkeypatch):
 def test_weights_that_are_no_counts_stay_whole():
     data = tied(200, 5)
     weight = np.random.default_rng(0).uniform(0.5, 1.5, 200)
-    folds = folds_of(LabelledLogits(data.logits, data.labels, weight))
+    folds = folds_of(Rows(data.logits, data.labels, weight))
     assert folds.index is None
     sums = [weight[part].sum() for part in folds.parts]
     np.testing.assert_allclose(sums, weight.sum() / 5, atol=1.5)
 
 
 def test_a_value_that_all_rows_share_is_split_as_well():
-    data = LabelledLogits(np.ones((20, 3)), np.zeros(20, np.int64), np.ones(20))
+    data = Rows(np.ones((20, 3)), np.zeros(20, np.int64), np.ones(20))
     assert [len(part) for part in folds_of(data).parts] == [5, 5, 5, 5]
 
 

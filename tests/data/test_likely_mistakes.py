@@ -13,6 +13,7 @@ import calibrant
 from calibrant import CalibrationWarning, TemperatureProfile, metrics
 from calibrant.calibrators import REGISTRY, Calibrator
 from calibrant.data.likely_mistakes import association
+from calibrant.data.rows import Rows
 
 CLASSES = 5
 LOOKS = "looks like probabilities"
@@ -269,7 +270,7 @@ def test_no_false_alarm_for_models_that_are_weak_timid_or_bold(strength, over):
     rng = np.random.default_rng(8)
     for _ in range(60):
         scores, labels = simulated(strength, over, rng)
-        assert not association(scores, labels, None, "logits").looks_absent
+        assert not association(Rows(scores, labels, None, "logits")).looks_absent
 
 
 def test_shuffled_labels_of_a_confident_model_are_found():
@@ -278,7 +279,7 @@ def test_shuffled_labels_of_a_confident_model_are_found():
     for classes in (2, 3, 10, 100) * 25:
         truth = 4.0 * rng.normal(size=(1000, classes))
         labels = rng.permutation(draw(softmax(truth), rng))
-        found.append(association(truth, labels, None, "logits").looks_absent)
+        found.append(association(Rows(truth, labels, None, "logits")).looks_absent)
     assert np.mean(found) >= 0.99
 
 
@@ -286,9 +287,10 @@ def test_the_variance_of_labels_in_random_order():
     """Its formula, and that the agreement has the mean 0, by drawing."""
     rng = np.random.default_rng(3)
     scores, labels = example(4, 60)
-    formula = association(scores, labels, None, "logits")
+    formula = association(Rows(scores, labels, None, "logits"))
     drawn = [
-        association(scores, rng.permutation(labels), None, "logits").agreement for _ in range(2000)
+        association(Rows(scores, rng.permutation(labels), None, "logits")).agreement
+        for _ in range(2000)
     ]
     assert np.mean(drawn) == pytest.approx(0.0, abs=4.0 * np.std(drawn) / 2000**0.5)
     assert np.var(drawn) == pytest.approx(formula.variance, rel=0.15)
@@ -299,6 +301,6 @@ def test_rows_of_weight_0_say_nothing():
     logits, labels = example(CLASSES, 2000)
     weight = (np.arange(2000) < 1000).astype(float)
     mixed = np.r_[labels[:1000], np.random.default_rng(0).permutation(labels[1000:])]
-    one = association(logits, mixed, weight, "logits")
+    one = association(Rows(logits, mixed, weight, "logits"))
     assert one.rows <= 1000
-    assert one == association(logits[:1000], labels[:1000], None, "logits")
+    assert one == association(Rows(logits[:1000], labels[:1000], None, "logits"))

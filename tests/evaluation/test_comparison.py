@@ -15,7 +15,7 @@ import calibrant
 from calibrant import metrics
 from calibrant.calibrators import REGISTRY
 from calibrant.common.errors import noted, warn
-from calibrant.comparison import Comparison, compared
+from calibrant.evaluation.comparison import Comparison, compared
 from calibrant.evaluation.cross_validation import Judged, Rows, Trial, notes_of_folds, timed_fit
 from calibrant.metrics._registry import metrics_named
 

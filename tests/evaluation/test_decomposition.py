@@ -9,7 +9,7 @@ import torch
 import calibrant
 from calibrant import TS, decompose, metrics
 from calibrant.data.folds import folds_of
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 
 
 def example(rows=800, classes=5, temperature=1.0, seed=0):
@@ -30,7 +30,7 @@ def test_the_parts_are_those_of_a_loop_over_folds():
     weight = np.random.default_rng(1).random(800)
     got = decompose(logits, labels, method="ts", sample_weight=weight)
     probs = np.empty_like(logits)
-    for fold in folds_of(LabelledLogits(logits, labels, weight)).parts:
+    for fold in folds_of(Rows(logits, labels, weight)).parts:
         kept = np.ones(800, bool)
         kept[fold] = False
         model = TS().fit(logits[kept], labels[kept], sample_weight=weight[kept])

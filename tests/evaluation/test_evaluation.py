@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from calibrant import metrics
-from calibrant.evaluation import Estimate, evaluate
+from calibrant.evaluation.evaluation import Estimate, evaluate
 
 USUAL = [name for name, metric in metrics.METRICS.items() if metric.by_default]
 ERRORS = [name for name in USUAL if metrics.METRICS[name].is_error]

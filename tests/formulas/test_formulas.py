@@ -29,6 +29,7 @@ from calibrant.formulas import (
     ConstantTemperature,
     ExponentialLink,
     Formula,
+    FormulaRows,
     IncreasingTable,
     LinearOdds,
     LogEntropy,
@@ -49,7 +50,7 @@ from calibrant.formulas import (
     TopLogits,
     VennAbersMap,
 )
-from calibrant.formulas._array_operations import NUMPY, ops_of
+from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas._curves import Cubics, Lines, Steps
 from calibrant.formulas._serialization import KINDS, from_state, to_state
 from calibrant.onnx import export
@@ -215,7 +216,7 @@ def calibrator(name: str) -> Any:
 
 def reference(name: str, logits: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
-        return made(name).probabilities(logits.astype(np.float64), NUMPY)
+        return made(name)(logits.astype(np.float64))
 
 
 # --- interpreters -----------------------------------------------------------------------------
@@ -224,7 +225,7 @@ def reference(name: str, logits: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", ALL)
 def test_distributions_and_their_logarithms(name: str) -> None:
     formula, logits = made(name), rows(name, np.float64)
-    probs, logs = formula.probabilities(logits, NUMPY), formula.log_probabilities(logits, NUMPY)
+    probs, logs = formula(logits), formula.log_probabilities(FormulaRows(logits), NUMPY)
     assert not np.isnan(probs).any()
     assert not np.isnan(logs).any()
     assert (probs >= 0.0).all()
@@ -245,7 +246,7 @@ def test_array_api_agrees(name: str) -> None:
     """The generic operations, here by torch's namespace in float64: what a GPU computes."""
     formula, logits = made(name), rows(name, np.float64)
     tensor = torch.from_numpy(logits)
-    probs = formula.probabilities(tensor, ops_of(tensor)).numpy()
+    probs = formula(tensor).numpy()
     np.testing.assert_allclose(probs, reference(name, logits), rtol=0, atol=1e-12)
 
 
@@ -254,7 +255,7 @@ def test_module_agrees(name: str) -> None:
     logits = rows(name, np.float64)
     module, expected = to_module(calibrator(name)), reference(name, logits)
     np.testing.assert_allclose(module(torch.from_numpy(logits)), expected, rtol=0, atol=1e-12)
-    logs = made(name).log_probabilities(logits, NUMPY)
+    logs = made(name).log_probabilities(FormulaRows(logits), NUMPY)
     close = module.log_proba(torch.from_numpy(logits)).numpy()
     np.testing.assert_allclose(close, logs, rtol=1e-9, atol=1e-9)
 
@@ -277,7 +278,7 @@ def test_half_the_precision_is_close(name: str) -> None:
         pytest.skip("a rounded logit may fall into the next bin")
     narrow = rows(name, np.float32)
     narrow = narrow[np.abs(np.where(np.isfinite(narrow), narrow, 0.0)).max(axis=1) < 50.0]
-    probs = made(name).probabilities(narrow, NUMPY)
+    probs = made(name)(narrow)
     assert probs.dtype == np.float32
     np.testing.assert_allclose(probs, reference(name, narrow), rtol=0, atol=2e-5)
 
@@ -287,8 +288,8 @@ def test_a_chain_is_one_map_after_another() -> None:
     assert isinstance(chain, Chain)
     scores = rows("chain of three", np.float64)
     expected = scores / 2.0
-    expected = TABLE.scores(expected, NUMPY)
-    expected = chain.last.probabilities(expected, NUMPY)
+    expected = TABLE.scores(FormulaRows(expected), NUMPY)
+    expected = chain.last(expected)
     np.testing.assert_array_equal(reference("chain of three", scores), expected)
     assert chain.keeps_arg_max
     assert not made("chain: adaptive, then affine").keeps_arg_max
@@ -324,12 +325,12 @@ def test_a_formula_out_of_a_pickle_is_as_frozen(name: str) -> None:
 def test_scores_are_logits_of_the_probabilities(name: str) -> None:
     formula, logits = made(name), rows(name, np.float64)
     assert isinstance(formula, LogitMap)
-    scores = formula.scores(logits, NUMPY)
+    scores = formula.scores(FormulaRows(logits), NUMPY)
     assert np.isneginf(scores[np.isneginf(logits)]).all() or isinstance(formula, NetworkTemperature)
-    probs = ConstantTemperature(1.0).probabilities(scores, NUMPY)
+    probs = ConstantTemperature(1.0)(scores)
     np.testing.assert_allclose(probs, reference(name, logits), atol=1e-9)
     if isinstance(formula, TemperatureFormula):
-        assert (formula.row_temperatures(logits, NUMPY) > 0.0).all()
+        assert (formula.row_temperatures(FormulaRows(logits), NUMPY) > 0.0).all()
 
 
 # --- data -------------------------------------------------------------------------------------
@@ -341,7 +342,7 @@ def test_state_keeps_every_bit(name: str) -> None:
     again = from_state(json.loads(json.dumps(document)), arrays)
     logits = rows(name, np.float64)
     assert isinstance(again, Formula)
-    np.testing.assert_array_equal(again.probabilities(logits, NUMPY), reference(name, logits))
+    np.testing.assert_array_equal(again(logits), reference(name, logits))
 
 
 def test_every_kind_is_tried_here() -> None:

@@ -14,7 +14,7 @@ import calibrant
 from calibrant.calibrators import REGISTRY
 from calibrant.formulas._serialization import KINDS
 
-FOLDER = Path(__file__).parent / "golden" / "files"
+FOLDER = Path(__file__).parents[1] / "golden" / "files"
 GAPS_NLL, NODES_NLL, METER_ECE = 0.9897201432900846, 3.985452422228839, 0.18182861025505792
 OTHERS = FOLDER / "others"  # profiles and a meter
 FILES = sorted(FOLDER.glob("*.safetensors"))

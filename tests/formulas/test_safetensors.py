@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 from safetensors.numpy import load_file, save_file
 
-from calibrant import FileError, _container
+from calibrant import FileError
+from calibrant.formulas import _safetensors as _container
 from file_crafting import joined, split, with_document
 
 ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "b": np.arange(4, dtype=np.int32)}

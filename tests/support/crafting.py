@@ -11,4 +11,4 @@ Made = TypeVar("Made", bound=Calibrator)
 
 
 def with_formula(calibrator: Made, formula: Formula, n_classes: int | None = None) -> Made:
-    return calibrator._keep(formula, FitInfo(True, "given"), n_classes)
+    return calibrator._restored(formula, FitInfo(True, "given"), n_classes)

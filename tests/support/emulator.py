@@ -87,7 +87,13 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "Flags", CpuFlags)
         monkeypatch.setattr(module, "on_device", nullcontext)
         monkeypatch.setattr(module, "_specialised", module._specialised.__wrapped__)
-    for user in ("calibrant.backends.cuda.dispatch", "calibrant.profile"):
+    for user in (
+        "calibrant.backends.cuda.dispatch",
+        "calibrant.calibrators.profile.temperature_profile",
+    ):
         monkeypatch.setattr(f"{user}.has_kernels", lambda array: isinstance(array, torch.Tensor))
-    for user in ("calibrant.calibrators._base", "calibrant.profile"):
+    for user in (
+        "calibrant.calibrators._prediction",
+        "calibrant.calibrators.profile.temperature_profile",
+    ):
         monkeypatch.setattr(f"{user}.on_host", lambda array: not isinstance(array, torch.Tensor))

@@ -39,7 +39,7 @@ from calibrant.calibrators.temperature import (
     Uncalibrated,
 )
 from calibrant.common.errors import did_you_mean
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 
 REGISTRY: dict[str, type[Calibrator]] = {
     "auto": AutoCalibrator,
@@ -233,6 +233,8 @@ def calibrator(name: str, **parameters: Any) -> Calibrator:
     return REGISTRY[acronym(name)](**parameters)
 
 
+LabelledLogits = Rows  # its former name, for methods of other packages
+
 __all__ = [
     "ALIASES",
     "REGISTRY",
@@ -262,6 +264,7 @@ __all__ = [
     "PlattScaling",
     "ProfileCalibrator",
     "QuadraticScaling",
+    "Rows",
     "SmoothingSpline",
     "SplineCalibration",
     "StructuredMatrixScaling",

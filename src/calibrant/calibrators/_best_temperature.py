@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,8 @@ from calibrant.calibrators.profile.temperature_profile import (
     EXACT_CLASSES,
     TemperatureProfile,
 )
-from calibrant.common.types import Floats, InputKind, Labels
-from calibrant.data.weights import copies, effective_rows
+from calibrant.data.rows import Rows
+from calibrant.data.weights import copies
 
 TEMPERATURE_BOUNDS = (1e-2, 1e4)
 # Few rows, and hardly an error among them, would take T to the end of its range: a prior that
@@ -115,23 +114,12 @@ def _no_error(rows: int) -> str:
     )
 
 
-def scaled_profile(
-    scores: Any,
-    labels: Any,
-    sample_weight: Any,
-    kind: InputKind,
-    top_k: int = DEFAULT_TOP_K,
-) -> TemperatureProfile:
-    """The profile of the scores; of another scale where theirs is far from that of logits."""
-
-    def build(scale: float) -> TemperatureProfile:
-        profile = TemperatureProfile(scale=scale, top_k=top_k)
-        return profile._add(scores, labels, sample_weight, kind)
-
-    return scaled(build)
+def scaled_profile(rows: Rows, top_k: int = DEFAULT_TOP_K) -> TemperatureProfile:
+    """The profile of the rows; of another scale where theirs is far from that of logits."""
+    return at_usual_scale(lambda scale: TemperatureProfile(scale=scale, top_k=top_k)._add(rows))
 
 
-def scaled(build: Callable[[float], TemperatureProfile]) -> TemperatureProfile:
+def at_usual_scale(build: Callable[[float], TemperatureProfile]) -> TemperatureProfile:
     """What ``build`` gives at scale 1, or at the scale that its rows then turn out to have."""
     profile = build(1.0)
     slope = ProfileLoss(_some_rows(profile), "nll").mean_slope
@@ -152,29 +140,20 @@ class Start:
     loss: float
 
 
-def scaling_start(
-    logits: Floats, labels: Labels, weight: Floats, prior_rows: float | str = 0.0
-) -> Start:
+def scaling_start(rows: Rows, prior_rows: float | str = 0.0) -> Start:
     """Temperature scaling of labelled logits."""
-    direct = _direct_start(logits, labels, weight, prior_rows)
-    if direct is not None:
-        return direct
-    return start_of_profile(scaled_profile(logits, labels, weight, "logits"), prior_rows)
+    direct = _direct_start(rows, prior_rows)
+    return start_of_profile(scaled_profile(rows), prior_rows) if direct is None else direct
 
 
-def _direct_start(
-    logits: Floats, labels: Labels, weight: Floats, prior_rows: float | str
-) -> Start | None:
+def _direct_start(rows: Rows, prior_rows: float | str) -> Start | None:
     """The same without a profile, where that is quicker; None where it is not or does not work."""
-    rows, classes = logits.shape
-    few = classes <= EXACT_CLASSES or rows <= DIRECT_ROWS
-    if few or _pull(prior_rows, effective_rows(weight)) > 0.0:
+    few = rows.n_classes <= EXACT_CLASSES or len(rows) <= DIRECT_ROWS
+    if few or _pull(prior_rows, rows.effective_rows) > 0.0:
         return None
-    some = np.arange(DIRECT_ROWS) * rows // DIRECT_ROWS
-    near = best_temperature(
-        scaled_profile(logits[some], labels[some], weight[some], "logits"), "nll"
-    )
-    problem = DirectLoss(logits, labels, weight)
+    some = rows.take(np.arange(DIRECT_ROWS) * len(rows) // DIRECT_ROWS)
+    near = best_temperature(scaled_profile(some), "nll")
+    problem = DirectLoss(rows.logits, rows.labels, rows.weight)
     best = problem.minimiser(-float(np.log(near.x))) if near.converged else None
     low, high = TEMPERATURE_BOUNDS
     if best is None or not low < np.exp(-best) < high:

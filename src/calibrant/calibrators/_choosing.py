@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.common.arrays import row_tiles
+from calibrant.common.arrays import TILE_ELEMENTS
 from calibrant.common.types import Floats
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import copies, shares
 from calibrant.formulas import Formula
 from calibrant.formulas._array_operations import NUMPY
@@ -58,7 +58,7 @@ def error_of_difference(one: Floats, other: Floats, weight: Floats) -> float:
 
 def left_out_nll(
     fit: Callable[[NDArray[np.intp]], Formula],
-    data: LabelledLogits,
+    data: Rows,
     folds: Sequence[NDArray[np.intp]],
 ) -> Floats:
     """The NLL of each row under fits on the other folds, whose rows ``fit`` is given."""
@@ -66,25 +66,20 @@ def left_out_nll(
     for fold in folds:
         kept = np.setdiff1d(np.arange(len(result)), fold)
         formula = fit(kept)
-        result[fold] = row_nll(formula, part_of(data, fold))
+        result[fold] = row_nll(formula, data.take(fold))
     return result
 
 
-def part_of(data: LabelledLogits, index: NDArray[np.intp]) -> LabelledLogits:
-    """Some of the rows."""
-    return LabelledLogits(data.logits[index], data.labels[index], data.weight[index])
-
-
-def row_nll(formula: Formula | None, data: LabelledLogits) -> Floats:
+def row_nll(formula: Formula | None, data: Rows) -> Floats:
     """The NLL of each row under a formula, or of the softmax of the logits as they are."""
     parts = []
-    for tile in row_tiles(data.logits):
-        logits = data.logits[tile]
+    for _, tile in data.tiles(TILE_ELEMENTS):
+        logits = tile.logits
         with np.errstate(over="ignore"):
             if formula is None:
                 gaps = logits - logits.max(axis=1, keepdims=True)
                 logs = gaps - np.log(np.exp(gaps).sum(axis=1, keepdims=True))
             else:
-                logs = formula.log_probabilities(logits, NUMPY)
-        parts.append(-logs[np.arange(len(logs)), data.labels[tile]])
+                logs = formula.log_probabilities(tile.for_formula(formula, logits), NUMPY)
+        parts.append(-logs[np.arange(len(logs)), tile.labels])
     return np.minimum(np.concatenate(parts), WORST)

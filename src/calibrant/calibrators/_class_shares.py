@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from calibrant.common.errors import warn
-from calibrant.common.types import Floats, Labels
+from calibrant.data.rows import Rows
 from calibrant.data.weights import shares
 from calibrant.formulas import Formula
 from calibrant.formulas._array_operations import NUMPY
@@ -16,21 +16,21 @@ FAR = 0.05  # of all probability on the wrong classes, beyond what chance does
 LEVEL = 1e-3  # of the test that the difference of a class is no chance
 
 
-def warn_if_shares_are_off(
-    formula: Formula, logits: Floats, labels: Labels, weight: Floats
-) -> None:
+def warn_if_shares_are_off(formula: Formula, rows: Rows) -> None:
     """Warn where classes get another mean probability than their share among the labels.
 
     Only of formulas that keep the arg max: the others have an intercept of their own. A class is
     off where its sum of probabilities differs from its count by more than chance, at a level for
     all classes together; far off is, beside that, a matter of size.
     """
-    if not (formula.keeps_arg_max and weight.any()):
+    if not (formula.keeps_arg_max and rows.weight.any()):
         return
     with np.errstate(over="ignore"):
-        probs = np.asarray(formula.probabilities(logits, NUMPY), np.float64)
-    share = shares(weight)
-    counted = np.bincount(labels, share, minlength=probs.shape[1])
+        probs = np.asarray(
+            formula.probabilities(rows.for_formula(formula, rows.logits), NUMPY), np.float64
+        )
+    share = shares(rows.weight)
+    counted = np.bincount(rows.labels, share, minlength=probs.shape[1])
     seen = counted > 0.0  # classes without rows are warned of elsewhere
     probs = np.where(seen, probs, 0.0)
     probs /= np.maximum(probs.sum(axis=1, keepdims=True), 1e-300)

@@ -17,10 +17,10 @@ from calibrant.calibrators._best_temperature import scaled_profile, start_of_pro
 from calibrant.calibrators._choosing import left_out_nll, simplest_of_the_best
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._sampling import sample_of_logits, sampled
-from calibrant.common.arrays import DEVICE_TILE_ELEMENTS, row_tiles
-from calibrant.common.types import Array, Floats, Labels
+from calibrant.common.arrays import DEVICE_TILE_ELEMENTS, row_tiles, to_numpy
+from calibrant.common.types import Array, Floats
 from calibrant.data.folds import Folds, folds_of
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import ConstantTemperature, Formula, Smoothed
 from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas._row_functions import log_odds
@@ -39,10 +39,11 @@ def mixed(probs: Array, share: float) -> Array:
     return (1.0 - share) * probs + share / probs.shape[1]
 
 
-def uniform_share(probs: Floats, labels: Labels, weight: Floats) -> float:
+def uniform_share(rows: Rows) -> float:
     """The share to mix in; 0 (no mixing) is a candidate unless a true class has probability 0."""
-    rows = LabelledLogits(probs.clip(0.0, 1.0), labels, weight)
-    wrong = bool((rows.logits[np.arange(len(labels)), labels] <= 0.0).any())
+    probs = to_numpy(rows.scores).astype(np.float64).clip(0.0, 1.0)
+    rows = rows.with_scores(probs, "probs")
+    wrong = bool((probs[np.arange(len(rows)), rows.labels] <= 0.0).any())
     rows = sampled(rows, sample_of_logits(rows))
     folds = folds_of(rows)
     rows = folds.rows(rows)
@@ -66,10 +67,10 @@ def smoothed(
     return Smoothed(share, classes, formula), replace(info, before=None, details=details)
 
 
-def _held_out(probs: LabelledLogits, folds: Folds, share: float) -> Floats:
+def _held_out(probs: Rows, folds: Folds, share: float) -> Floats:
     """The cross-validated log loss of each row after mixing and temperature scaling."""
-    data = LabelledLogits(log_odds(mixed(probs.logits, share), NUMPY), probs.labels, probs.weight)
-    profile = scaled_profile(data.logits, data.labels, data.weight, "logits")
+    data = probs.with_scores(log_odds(mixed(probs.scores, share), NUMPY))
+    profile = scaled_profile(data)
 
     def scaling(kept: NDArray[np.intp]) -> ConstantTemperature:
         return ConstantTemperature(start_of_profile(profile.take(kept)).temperature)

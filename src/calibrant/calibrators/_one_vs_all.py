@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibrant.common.arrays import row_tiles
 from calibrant.common.threads import available_cores, mapping
 from calibrant.common.types import Floats, Labels, Report
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import as_counts
 from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas._curves import LARGEST
@@ -45,7 +45,7 @@ class ClassColumns:
     weight: Floats
 
     @classmethod
-    def from_logits(cls, data: LabelledLogits, temperature: float = 1.0) -> ClassColumns:
+    def from_logits(cls, data: Rows, temperature: float = 1.0) -> ClassColumns:
         """The columns of softmax(z / T)."""
         masked = np.isneginf(data.logits)
         return cls(
@@ -56,7 +56,7 @@ class ClassColumns:
         )
 
     @classmethod
-    def of_log_odds(cls, data: LabelledLogits) -> ClassColumns:
+    def of_log_odds(cls, data: Rows) -> ClassColumns:
         """The log-odds of each class against all others, where it has others."""
         finite = np.isfinite(data.logits)
         unusable = ~finite | (finite.sum(axis=1, keepdims=True) < 2)
@@ -104,7 +104,7 @@ def grouped_sums(group: NDArray[np.intp], values: Floats) -> Floats:
     return np.asarray(np.bincount(group, values), np.float64)
 
 
-def top_column(data: LabelledLogits) -> Column:
+def top_column(data: Rows) -> Column:
     """The (first) arg max against all others: its probability, whether it was the label."""
     top = data.logits.argmax(axis=1)
     confidence = 1.0 / np.exp(NUMPY.gaps(data.logits)).sum(axis=1)

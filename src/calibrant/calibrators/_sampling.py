@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.common.types import Floats
 from calibrant.data.copies import Keys, Values, binomials, row_keys, uniforms
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 
 SAMPLE_ROWS = 20_000
 
@@ -27,11 +27,9 @@ class Sample:
     weight: Floats
 
 
-def sampled(data: LabelledLogits, sample: Sample | None) -> LabelledLogits:
+def sampled(data: Rows, sample: Sample | None) -> Rows:
     """The rows of a sample; all of them where there is none."""
-    if sample is None:
-        return data
-    return LabelledLogits(data.logits[sample.index], data.labels[sample.index], sample.weight)
+    return data if sample is None else data.take(sample.index).with_weight(sample.weight)
 
 
 def sampled_values(values: Floats, sample: Sample | None) -> Floats:
@@ -44,14 +42,14 @@ def sampled_profile(profile: TemperatureProfile, sample: Sample | None) -> Tempe
     return profile if sample is None else profile.take(sample.index)._weighted(sample.weight)
 
 
-def sample_of_logits(data: LabelledLogits, times: int = 1) -> Sample | None:
+def sample_of_logits(data: Rows, times: int = 1) -> Sample | None:
     """The sample of labelled logits; None where there are so few rows that all of them serve.
 
     One of so many ``times`` the usual size begins with the usual one.
     """
     most = times * SAMPLE_ROWS
     few = len(data.labels) <= most
-    return None if few else _sample(row_keys(data.logits, data.labels), data.weight, most)
+    return None if few else _sample(row_keys(data.scores, data.labels), data.weight, most)
 
 
 def sample_of_profile(profile: TemperatureProfile) -> Sample | None:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from calibrant.calibrators._best_temperature import scaling_start
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.common.errors import warn
-from calibrant.common.types import Floats, Labels
-from calibrant.data.labelled_logits import LabelledLogits
-from calibrant.data.weights import copies, effective_rows, shares
+from calibrant.common.types import Floats
+from calibrant.data.rows import Rows
+from calibrant.data.weights import copies, shares
 from calibrant.formulas import ConstantTemperature, Formula, SeenClasses
 from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas._row_functions import log_softmax
@@ -35,20 +35,19 @@ class SeenPart:
     """The columns and labels of the classes that were seen, and one temperature for all classes."""
 
     seen: NDArray[np.intp]
-    data: LabelledLogits
+    data: Rows
     temperature: float
-    all_classes: LabelledLogits
+    all_classes: Rows
 
     @classmethod
-    def of(cls, data: LabelledLogits) -> SeenPart | None:
+    def of(cls, data: Rows) -> SeenPart | None:
         """The part; None where all classes were seen."""
         seen, labels = np.unique(data.labels, return_inverse=True)
         if len(seen) == data.n_classes:
             return None
-        start = scaling_start(data.logits, data.labels, data.weight, prior_rows="auto")
-        part = LabelledLogits(
-            np.ascontiguousarray(data.logits[:, seen]), labels.astype(np.int64), data.weight
-        )
+        start = scaling_start(data, prior_rows="auto")
+        columns = np.ascontiguousarray(data.logits[:, seen])
+        part = replace(data, scores=columns, labels=labels.astype(np.int64), classes=None)
         return cls(seen, part, start.temperature, data)
 
     def fitted(self, formula: Formula, info: FitInfo) -> Fitted:
@@ -65,7 +64,7 @@ class SeenPart:
         return -np.log(np.exp(logs).sum(axis=1))
 
 
-def fit_seen(fit: Callable[[LabelledLogits], Fitted], data: LabelledLogits) -> Fitted:
+def fit_seen(fit: Callable[[Rows], Fitted], data: Rows) -> Fitted:
     """Fit on the classes that have rows; with a single one, all that is left is a temperature."""
     part = SeenPart.of(data)
     if part is None:
@@ -75,25 +74,22 @@ def fit_seen(fit: Callable[[LabelledLogits], Fitted], data: LabelledLogits) -> F
     return part.fitted(*fit(part.data))
 
 
-def warn_of_unseen(labels: Labels, weight: Floats, logits: Floats, some: slice) -> None:
-    """Warn of classes without a row of which the scores expect at least ``EXPECTED``.
-
-    ``labels`` and ``weight`` are those of all rows, ``logits`` those of ``some``.
-    """
-    unseen = np.bincount(labels, weight, logits.shape[1]) == 0.0
+def warn_of_unseen(rows: Rows, some: Rows) -> None:
+    """Warn of classes without a row of which ``some`` rows' scores expect ``EXPECTED`` or more."""
+    unseen = np.bincount(rows.labels, rows.weight, rows.n_classes) == 0.0
     if unseen.sum() == len(unseen) - 1:
         warn(
-            f"all rows have class {labels[0]}, which leaves nothing to learn but a temperature: "
-            "check the labels, and whether the rows were sorted by class"
+            f"all rows have class {rows.labels[0]}, which leaves nothing to learn but a "
+            "temperature: check the labels, and whether the rows were sorted by class"
         )
         return
-    if not unseen.any() or not weight[some].any():
+    if not unseen.any() or not some.weight.any():
         return
     with np.errstate(over="ignore"):
-        share = shares(weight[some]) @ np.exp(log_softmax(logits, 1.0, NUMPY))
-    missing = np.flatnonzero(unseen & (share * effective_rows(weight) >= EXPECTED))
+        share = shares(some.weight) @ np.exp(log_softmax(some.logits, 1.0, NUMPY))
+    missing = np.flatnonzero(unseen & (share * rows.effective_rows >= EXPECTED))
     if len(missing):
-        warn(_message(missing, share[missing], round(copies(weight).sum())))
+        warn(_message(missing, share[missing], round(copies(rows.weight).sum())))
 
 
 def _message(missing: NDArray[np.intp], share: Floats, rows: int) -> str:

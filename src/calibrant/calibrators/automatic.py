@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibrant.calibrators._base import Calibrator, Fitted, LogitCalibrator, ProfileCalibrator
 from calibrant.calibrators._best_temperature import scaled_profile
-from calibrant.calibrators._choosing import left_out_nll, part_of, row_nll, simplest_of_the_best
+from calibrant.calibrators._choosing import left_out_nll, row_nll, simplest_of_the_best
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._sampling import sample_of_logits, sampled, sampled_values
 from calibrant.calibrators._unseen import SeenPart
@@ -28,8 +28,7 @@ from calibrant.calibrators.temperature import (
 from calibrant.common.errors import warn
 from calibrant.common.types import Floats, InputKind, Progress, RandomState
 from calibrant.data.folds import Folds, folds_of
-from calibrant.data.labelled_logits import LabelledLogits
-from calibrant.data.weights import effective_rows
+from calibrant.data.rows import Rows
 from calibrant.formulas import Formula
 
 PATIENCE = 0.5  # standard errors by which a simpler method may be worse and still be taken ..
@@ -51,18 +50,18 @@ class _Candidate:
 class _Rows:
     """Rows that methods are fitted on, with one profile for the temperature family."""
 
-    data: LabelledLogits
+    data: Rows
 
     @cached_property
     def profile(self) -> TemperatureProfile:
-        return scaled_profile(self.data.logits, self.data.labels, self.data.weight, "logits")
+        return scaled_profile(self.data)
 
     def fit(self, model: Calibrator, some: NDArray[np.intp] | None = None) -> Fitted:
         """The formula and the report of a method, fitted on all rows or on some."""
         if isinstance(model, ProfileCalibrator):
             return model._fit_profile(self.profile if some is None else self.profile.take(some))
         assert isinstance(model, LogitCalibrator)
-        return model._fit_seen(self.data if some is None else part_of(self.data, some))
+        return model._fit_seen(self.data if some is None else self.data.take(some))
 
     def formula(self, model: Calibrator, some: NDArray[np.intp]) -> Formula:
         """The formula alone."""
@@ -153,10 +152,10 @@ class AutoCalibrator(LogitCalibrator):
                 f"preserve_accuracy must be True or False, got {self.preserve_accuracy!r}"
             )
 
-    def _fit_seen(self, data: LabelledLogits) -> Fitted:
+    def _fit_seen(self, data: Rows) -> Fitted:
         return self._fit_logits(data)  # every candidate takes care of classes without rows
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         few = sampled(data, sample_of_logits(data))
         folds = folds_of(few)
         candidates = [*self._simple(data, few, folds), *self._joint(data, folds)]
@@ -164,15 +163,13 @@ class AutoCalibrator(LogitCalibrator):
             [candidate.name for candidate in candidates],
             [candidate.left_out for candidate in candidates],
             folds.weight,
-            PATIENCE * (1.0 + IMPATIENT_ROWS / effective_rows(few.weight)),
+            PATIENCE * (1.0 + IMPATIENT_ROWS / few.effective_rows),
         )
         formula, info = candidates[chosen].fit()
         best = min(path, key=lambda tried: tried["left_out_loss"])["candidate"]
         return formula, _told(info, candidates[chosen].name, best, path)
 
-    def _simple(
-        self, data: LabelledLogits, few: LabelledLogits, folds: Folds
-    ) -> Iterator[_Candidate]:
+    def _simple(self, data: Rows, few: Rows, folds: Folds) -> Iterator[_Candidate]:
         """The methods that are fitted in no time, judged by the folds of a sample."""
         rows = _Rows(folds.rows(few))
         for name, model in _simple_methods(few):
@@ -185,9 +182,9 @@ class AutoCalibrator(LogitCalibrator):
             every = rows if rows.data is data else _Rows(data)
             yield _Candidate(name, left_out, partial(every.fit, model))
 
-    def _joint(self, data: LabelledLogits, folds: Folds) -> Iterator[_Candidate]:
+    def _joint(self, data: Rows, folds: Folds) -> Iterator[_Candidate]:
         """The joint methods, which know their own left-out losses."""
-        if effective_rows(data.weight) < NETWORK_ROWS:
+        if data.effective_rows < NETWORK_ROWS:
             return
         model = StructuredPTS(random_state=self.random_state, progress=self.progress)
         part = None if self.preserve_accuracy else SeenPart.of(data)
@@ -201,8 +198,8 @@ class AutoCalibrator(LogitCalibrator):
                     yield _Candidate(name, left_out + beside, partial(_of_seen, part, fit))
 
 
-def _simple_methods(data: LabelledLogits) -> Iterator[tuple[str, Calibrator]]:
-    rows, small = effective_rows(data.weight), data.logits.size <= SMALL
+def _simple_methods(data: Rows) -> Iterator[tuple[str, Calibrator]]:
+    rows, small = data.effective_rows, data.logits.size <= SMALL
     yield "base", Uncalibrated()
     if rows < FEWEST_ROWS:
         warn(

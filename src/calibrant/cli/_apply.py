@@ -152,7 +152,7 @@ def _apply_file(
     as_json: bool,
 ) -> None:
     """One file, in memory."""
-    from calibrant import scorefiles
+    from calibrant.data import scorefiles
     from calibrant.data.scorefiles._formats import SUFFIXES
 
     check_output(output, SUFFIXES, calibrator, scores)

@@ -88,8 +88,8 @@ def compare(
 
     With one file the methods are cross-validated on it, so that none is chosen on the test set.
     """
-    from calibrant import comparison
     from calibrant.common.memory import parse_size
+    from calibrant.evaluation import comparison
 
     names = listed(metrics) or comparison.DEFAULT_METRICS
     if by is not None and by not in names:

@@ -24,7 +24,8 @@ def demo(
 ) -> None:
     """Calibrate a real network's logits that come with the package, and compare the methods."""
     with working("loading"):
-        from calibrant import comparison, datasets
+        from calibrant.data import datasets
+        from calibrant.evaluation import comparison
 
         data = datasets.load(dataset)
     with method_bar() as progress:

@@ -109,7 +109,7 @@ def _fit_file(
     calibrator: Calibrator, val: Path, ignore_index: int | None, reading: dict[str, Any]
 ) -> dict[str, int]:
     """Fit on all labelled rows of one file; gives the numbers of rows with and without a label."""
-    from calibrant import scorefiles
+    from calibrant.data import scorefiles
     from calibrant.metrics._labelled import accepted
 
     with working(f"reading {val.name}"):

@@ -13,6 +13,7 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]  # class indices
 
 InputKind = Literal["logits", "probs"]
+WeightMeaning = Literal["auto", "importance", "counts"]  # "auto": whole weights are counts
 RowRule = Literal["strict", "normalize", "raw"]  # rows must sum to 1; are divided by it; as given
 RandomState = int | np.random.Generator | None  # None is the seed 0, so that work can be repeated
 Report = Callable[[int, int], None]  # (done, total)

@@ -34,7 +34,7 @@ _SLACK = 1e-6  # rounding allowed beyond [0, 1]
 
 def equal_width_edges(n_bins: int) -> Floats:
     """The edges 0, 1/n, .., 1."""
-    _check_number(n_bins)
+    check_count(n_bins, "n_bins", MOST_BINS)
     return np.arange(n_bins + 1) / n_bins
 
 
@@ -44,7 +44,7 @@ def equal_mass_edges(values: Floats, n_bins: int, weight: Floats | None = None) 
     Sizes differ by at most one row, larger parts first. Equal edges are merged: equal values
     never part, so there may be fewer bins than asked for.
     """
-    _check_number(n_bins)
+    check_count(n_bins, "n_bins", MOST_BINS)
     if weight is not None:
         values, weight = values[weight > 0.0], weight[weight > 0.0]
     if weight is None or (np.all(weight == weight[0]) and not are_counts(weight)):
@@ -85,19 +85,14 @@ def check_scheme(scheme: str) -> None:
         raise ValueError(f'scheme must be "equal-width" or "equal-mass", got {scheme!r}')
 
 
-def check_count(value: int, name: str) -> None:
-    """Refuse what is no whole number of at least 1."""
+def check_count(value: int, name: str, most: int | None = None) -> None:
+    """Refuse what is no whole number of at least 1 and, if there is a limit, at most that."""
     if not isinstance(value, int | np.integer):
         raise ValueError(f"{name} must be a whole number, got {shown(value)}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
-
-
-def _check_number(n_bins: int) -> None:
-    """Refuse what is no number of bins."""
-    check_count(n_bins, "n_bins")
-    if n_bins > MOST_BINS:
-        raise ValueError(f"n_bins must be at most {MOST_BINS}, got {shown(n_bins)}")
+    if most is not None and value > most:
+        raise ValueError(f"{name} must be at most {most}, got {shown(value)}")
 
 
 def bin_index(values: Floats, edges: Floats) -> NDArray[np.intp]:
@@ -219,7 +214,14 @@ class BinStats(Shown):
             if hits.dtype != np.bool_:
                 _check_share(hits, "correct", part.start)
             index = bin_index(values, edges)
-            sums += _chunk_sums(index, values, hits, weight, squares, part, size)
+            if weight is None or squares is None:
+                count = np.bincount(index, minlength=size)
+                hit, confident = (np.bincount(index, column, size) for column in (hits, values))
+                sums += np.stack([count, confident, hit, count])
+            else:
+                chunk = weight[part]
+                columns = (chunk, chunk * values, chunk * hits, squares[part])
+                sums += np.stack([np.bincount(index, column, size) for column in columns])
         return cls(edges, *sums)
 
     def __add__(self, other: BinStats) -> BinStats:
@@ -375,25 +377,6 @@ def _check_share(values: NDArray[Any], name: str, first_row: int) -> None:
         return
     row = int(np.flatnonzero(~((values >= -_SLACK) & (values <= 1.0 + _SLACK)))[0])
     raise ValueError(f"{name} must lie in [0, 1], got {values[row]} at row {first_row + row}")
-
-
-def _chunk_sums(
-    index: NDArray[np.intp],
-    confidence: Floats,
-    correct: NDArray[Any],
-    weight: Floats | None,
-    squares: Floats | None,
-    part: slice,
-    size: int,
-) -> NDArray[Any]:
-    """Sums of weights, confidences, hits and squared weights."""
-    if weight is None or squares is None:
-        count = np.bincount(index, minlength=size)
-        hits = np.bincount(index, correct, size)
-        return np.stack([count, np.bincount(index, confidence, size), hits, count])
-    chunk = weight[part]
-    columns = (chunk, chunk * confidence, chunk * correct, squares[part])
-    return np.stack([np.bincount(index, column, size) for column in columns])
 
 
 def _ratio(top: Floats, bottom: Floats, empty: float = np.nan) -> Floats:

@@ -8,8 +8,8 @@ they are used, by ``check_peaks``: a NaN or +inf anywhere in a row shows in that
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
@@ -45,7 +45,9 @@ def as_scores(
     """
     if name not in _KINDS:
         raise ValueError(f'input must be "logits" or "probs", got {name!r}')
-    array = _as_array(scores, name)
+    array = scores
+    if not (type(scores) is np.ndarray and scores.dtype.kind in "fiu"):  # else nothing to find out
+        array = _as_array(scores, name)
     if array.ndim == 1 and n_classes not in (None, 2):
         raise ValueError(
             f"{name} must have shape (rows, {n_classes}), got the 1-D shape {tuple(array.shape)}: "
@@ -58,12 +60,20 @@ def as_scores(
         if name == "probs":  # 1.00001 is a rounded 1
             other = xp.where((other < 0.0) & (other >= -ROUNDING), xp.zeros_like(other), other)
         array = xp.stack([other, array], axis=1)
+    shape = tuple(array.shape)
     if array.ndim != 2:
-        raise ValueError(_wrong_rank(tuple(array.shape), name))
-    if array.shape[0] == 0 and not may_be_empty:
-        raise ValueError(f"{name} must have at least one row, got shape {tuple(array.shape)}")
-    if array.shape[1] < 2:
-        raise ValueError(f"{name} must have at least two classes, got shape {tuple(array.shape)}")
+        message = f"{name} must have shape (rows, classes), got shape {shape}"
+        if array.ndim > 2:  # scores of pixels or tokens: the exact way to put it right
+            message += (
+                f". Where the classes are the last axis, give {name}.reshape(-1, {shape[-1]}) and "
+                f"labels.reshape(-1); where they are axis 1, give np.moveaxis({name}, 1, -1)"
+                f".reshape(-1, {shape[1]}) and labels.reshape(-1)"
+            )
+        raise ValueError(message)
+    if shape[0] == 0 and not may_be_empty:
+        raise ValueError(f"{name} must have at least one row, got shape {shape}")
+    if shape[1] < 2:
+        raise ValueError(f"{name} must have at least two classes, got shape {shape}")
     return array
 
 
@@ -102,23 +112,7 @@ def class_axis_of(
     return axis
 
 
-def _wrong_rank(shape: tuple[int, ...], name: str) -> str:
-    """What is wrong, and for scores of pixels or tokens the exact way to put it right."""
-    message = f"{name} must have shape (rows, classes), got shape {shape}"
-    if len(shape) < 3:
-        return message
-    return (
-        f"{message}. Where the classes are the last axis, give {name}.reshape(-1, {shape[-1]}) and "
-        f"labels.reshape(-1); where they are axis 1, give np.moveaxis({name}, 1, -1).reshape(-1, "
-        f"{shape[1]}) and labels.reshape(-1)"
-    )
-
-
 def _as_array(values: Any, name: str) -> Array:
-    if (
-        type(values) is np.ndarray and values.dtype.kind in "fiu"
-    ):  # no subclass: nothing to find out
-        return values
     refuse_masked(values, name)
     try:
         array_namespace(values)
@@ -129,7 +123,9 @@ def _as_array(values: Any, name: str) -> Array:
             raise ValueError(f"{name} must be a rectangular array: {error}") from None
     if isinstance(values, np.ndarray):
         values = np.asarray(values)  # no numpy.matrix, whose rows never lose a dimension
-    if is_numpy_array(values) and not _is_real(values.dtype):
+    if is_numpy_array(values) and not (
+        values.dtype.kind in "fiu" or values.dtype.name == "bfloat16"
+    ):
         raise TypeError(f"{name} must be an array of numbers, got dtype {values.dtype}")
     if any(kind in str(values.dtype) for kind in ("complex", "bool")):
         raise TypeError(f"{name} must be real numbers, got dtype {values.dtype}")
@@ -157,10 +153,6 @@ def refuse_masked(values: Any, name: str) -> None:
             f"{name} must not have masked entries (numpy.ma): leave such rows out, or give "
             f"{name}.filled(value); a class that cannot be chosen has the logit -inf"
         )
-
-
-def _is_real(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "fiu" or dtype.name == "bfloat16"
 
 
 # --- values -----------------------------------------------------------------------------------
@@ -221,35 +213,31 @@ def check_probabilities(
     """Refuse values outside [0, 1] and, where rows="strict", rows that do not sum to 1."""
     if rows not in get_args(RowRule):
         raise ValueError(f'rows must be "strict", "normalize" or "raw", got {rows!r}')
-    for tile in row_tiles(probs, DEVICE_TILE_ELEMENTS):
-        _check_probability_tile(probs[tile], first_row + tile.start, name, rows)
-
-
-def _check_probability_tile(tile: Array, first_row: int, name: str, rows: str) -> None:
-    xp = array_namespace(tile)
-    inside = (tile >= -1e-6) & (tile <= 1.0 + ROUNDING)  # False for NaN
-    if not bool(xp.all(inside)):
-        row, column = np.argwhere(~to_numpy(inside))[0]
-        value = float(tile[int(row), int(column)])
-        raise ValueError(
-            f"{name} must be probabilities in [0, 1], got {value:.6g} "
-            f"at row {first_row + row}, class {column}{_probability_hint(tile)}"
-        )
-    if rows == "strict":
+    for place in row_tiles(probs, DEVICE_TILE_ELEMENTS):
+        tile, first = probs[place], first_row + place.start
+        inside = (tile >= -1e-6) & (tile <= 1.0 + ROUNDING)  # False for NaN
+        if not bool(array_namespace(tile).all(inside)):
+            row, column = np.argwhere(~to_numpy(inside))[0]
+            value = float(tile[int(row), int(column)])
+            raise ValueError(
+                f"{name} must be probabilities in [0, 1], got {value:.6g} "
+                f"at row {first + row}, class {column}{_probability_hint(tile)}"
+            )
+        if rows != "strict":
+            continue
         sums = to_numpy(row_sums(as_working_float(tile)))
         off = np.abs(sums - 1.0) > SUM_TOLERANCE
         if off.any():
             row = int(np.flatnonzero(off)[0])
             rounded = bool((np.abs(sums - 1.0) < ROUNDED).all())
-            hint = _DIVIDE_BY_SUM if rounded else _SAY_LOGITS
+            hint = ". If the values were rounded, divide every row by its sum"
             raise ValueError(
-                f"{name} must sum to 1 in every row, row {first_row + row} sums to "
-                f"{sums[row]:.6g}{hint}"
+                f"{name} must sum to 1 in every row, row {first + row} sums to "
+                f"{sums[row]:.6g}{hint if rounded else _SAY_LOGITS}"
             )
 
 
 _SAY_LOGITS = '. If they are logits, say input="logits"'
-_DIVIDE_BY_SUM = ". If the values were rounded, divide every row by its sum"
 
 
 def _probability_hint(tile: Array) -> str:
@@ -276,6 +264,35 @@ def normalize_rows(probs: Array, name: str = "probs", first_row: int = 0) -> Arr
 # --- labels and weights -----------------------------------------------------------------------
 
 
+class KeptRows(NamedTuple):
+    """Rows that are not ignored, and their labels."""
+
+    places: NDArray[np.intp]
+    labels: NDArray[Any]
+
+
+def kept_rows(
+    labels: Any, rows: int, ignore_index: int | None, *, may_be_empty: bool = False
+) -> KeptRows | None:
+    """The rows whose label is not ``ignore_index`` (PyTorch marks padding with -100).
+
+    None where all are kept, and for labels of a wrong shape, which are refused elsewhere.
+    """
+    if ignore_index is None or labels is None:
+        return None
+    target = _label_array(labels)
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
+    if target.shape != (rows,):
+        return None
+    kept = np.flatnonzero(target != ignore_index)
+    if kept.size == rows:
+        return None
+    if kept.size == 0 and not may_be_empty:
+        raise ValueError(f"every label is the ignore_index {ignore_index}: no row is left")
+    return KeptRows(kept, target[kept])
+
+
 def without_ignored(
     scores: Any,
     labels: Any,
@@ -287,19 +304,15 @@ def without_ignored(
     """The rows whose label is not ``ignore_index`` (PyTorch marks padding with -100)."""
     if ignore_index is None:
         return scores, labels, sample_weight
-    target, scores = _label_array(labels), _as_array(scores, "scores")
-    if target.ndim == 2 and target.shape[1] == 1:
-        target = target[:, 0]
-    if target.ndim != 1 or len(target) != scores.shape[0]:
-        return scores, labels, sample_weight  # refused where labels are checked
-    kept = np.flatnonzero(target != ignore_index)
-    if kept.size == len(target):
+    scores = _as_array(scores, "scores")
+    kept = kept_rows(labels, scores.shape[0], ignore_index, may_be_empty=may_be_empty)
+    if kept is None:
         return scores, labels, sample_weight
-    if kept.size == 0 and not may_be_empty:
-        raise ValueError(f"every label is the ignore_index {ignore_index}: no row is left")
-    rows = array_namespace(scores).asarray(kept, **place_of(scores))
-    weight = None if sample_weight is None else as_weights(sample_weight, len(target))[kept]
-    return array_namespace(scores).take(scores, rows, axis=0), target[kept], weight
+    rows = array_namespace(scores).asarray(kept.places, **place_of(scores))
+    weight = sample_weight
+    if sample_weight is not None:
+        weight = as_weights(sample_weight, scores.shape[0])[kept.places]
+    return array_namespace(scores).take(scores, rows, axis=0), kept.labels, weight
 
 
 def ignored_as_class_0(
@@ -339,9 +352,15 @@ def _label_array(labels: Any) -> NDArray[Any]:
     return array
 
 
-def as_labels(labels: Any, rows: int, classes: int) -> Labels:
-    """Class indices (rows,) in main memory; one-hot rows of the right width are accepted."""
-    array = _label_array(labels)
+def as_labels(labels: Any, rows: int, classes: int, names: tuple[str, ...] | None = None) -> Labels:
+    """Class indices (rows,) in main memory; one-hot rows of the right width are accepted.
+
+    With names of the classes, in the order of the columns, labels may be names.
+    """
+    array = as_numpy(labels)
+    if names is not None and array.dtype.kind in "OUT":
+        array = _from_names(array, names)
+    array = _label_array(array if names is not None else labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim == 2:
@@ -363,6 +382,18 @@ def as_labels(labels: Any, rows: int, classes: int) -> Labels:
         rule = f"labels must lie in 0..{classes - 1}"
         _refuse_first(outside, array, rule, _label_hint(array, classes))
     return array.astype(np.int64)
+
+
+def _from_names(array: NDArray[Any], names: tuple[str, ...]) -> NDArray[np.int64]:
+    numbers = {name: number for number, name in enumerate(names)}
+    unknown = [row for row, name in enumerate(array) if name not in numbers]
+    if unknown:
+        known = ", ".join(map(repr, names[:10])) + (", .." if len(names) > 10 else "")
+        raise ValueError(
+            f"labels must be names of classes ({known}), got {str(array[unknown[0]])!r} at row "
+            f"{unknown[0]}"
+        )
+    return np.array([numbers[name] for name in array], np.int64)
 
 
 _BINARY_HINT = (
@@ -420,16 +451,61 @@ def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     extreme = (array > 0.0) & ~((array >= SMALLEST_WEIGHT) & (array <= LARGEST_WEIGHT))
     span = f"[{SMALLEST_WEIGHT:g}, {LARGEST_WEIGHT:g}]"
     if extreme.any():
-        _refuse_first(extreme, array, f"sample_weight must be 0 or in {span}", _weight_hint(array))
+        hint = (
+            f". Divide them all by the largest, {array.max():g}: of such weights only the ratios "
+            "matter. What is then still too small may as well be 0"
+        )
+        _refuse_first(extreme, array, f"sample_weight must be 0 or in {span}", hint)
     return array
 
 
-def _weight_hint(array: NDArray[np.float64]) -> str:
-    """How to bring weights into range."""
-    return (
-        f". Divide them all by the largest, {array.max():g}: of such weights only the ratios "
-        "matter. What is then still too small may as well be 0"
-    )
+def as_column(values: Any, name: str, rows: int) -> NDArray[Any] | None:
+    """One value of any type per row, in main memory; None stays None."""
+    if values is None:
+        return None
+    array = as_numpy(values, name)
+    if array.shape != (rows,):
+        raise ValueError(f"{name} must have shape ({rows},), got shape {array.shape}")
+    return array
+
+
+def as_covariates(values: Any, rows: int) -> dict[str, NDArray[Any]] | None:
+    """Columns by name, from a dict, a data frame, or an array whose columns are x0, x1, .."""
+    if values is None:
+        return None
+    if not isinstance(values, Mapping):
+        if hasattr(values, "columns"):
+            values = {name: values[name] for name in values.columns}
+        else:
+            array = as_numpy(values, "covariates")
+            if array.ndim not in (1, 2):
+                raise ValueError(
+                    f"covariates must have shape ({rows}, columns), got shape {array.shape}"
+                )
+            matrix = array[:, None] if array.ndim == 1 else array
+            values = {f"x{number}": column for number, column in enumerate(matrix.T)}
+    named = {
+        str(name): as_column(column, f"covariate {name}", rows) for name, column in values.items()
+    }
+    return {name: column for name, column in named.items() if column is not None}
+
+
+def covariate_matrix(
+    covariates: Mapping[str, NDArray[Any]] | None, names: tuple[str, ...]
+) -> NDArray[np.float64]:
+    """The columns that a formula reads, as finite numbers (rows, columns)."""
+    missing = [name for name in names if covariates is None or name not in covariates]
+    if covariates is None or missing:
+        raise ValueError(
+            f"the calibrator reads the covariates {', '.join(names)}, got none called "
+            f"{', '.join(missing)}. Give them as covariates=, by the names of the fit"
+        )
+    for name in names:
+        if covariates[name].dtype.kind not in "fiub":
+            raise TypeError(f"covariate {name} must be numbers, got dtype {covariates[name].dtype}")
+        bad = ~np.isfinite(covariates[name].astype(np.float64))
+        _refuse_first(bad, covariates[name], f"covariate {name} must be finite")
+    return np.column_stack([covariates[name].astype(np.float64) for name in names])
 
 
 def _refuse_first(

@@ -14,15 +14,16 @@ takes part in every fold with the weight of the copies there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.common.types import Floats
-from calibrant.data.copies import Values, binomials, row_keys
-from calibrant.data.labelled_logits import LabelledLogits
-from calibrant.data.weights import effective_rows
+from calibrant.data.copies import Values, binomials, row_keys, stirred
+
+if TYPE_CHECKING:
+    from calibrant.data.rows import Rows
 
 LARGE = 2_000_000  # logits from which on two folds must do
 FEWEST_PER_FOLD = 5
@@ -50,18 +51,18 @@ class Folds:
         """What the rows have of something that is given per row."""
         return values if self.index is None else values[self.index]
 
-    def rows(self, data: LabelledLogits) -> LabelledLogits:
+    def rows(self, data: Rows) -> Rows:
         """The rows themselves."""
-        if self.index is None:
-            return data
-        return LabelledLogits(data.logits[self.index], data.labels[self.index], self.weight)
+        return data if self.index is None else data.take(self.index).with_weight(self.weight)
 
 
-def folds_of(data: LabelledLogits, most: int | None = None) -> Folds:
+def folds_of(data: Rows, most: int | None = None) -> Folds:
     """Split rows into at most so many folds; by default five, or two where five take too long."""
-    wanted = most or (5 if data.logits.size <= LARGE else 2)
-    count = min(wanted, max(2, int(effective_rows(data.weight)) // FEWEST_PER_FOLD))
-    values = Values.of(row_keys(data.logits, data.labels), data.weight)
+    wanted = most or (5 if data.scores.size <= LARGE else 2)
+    count = min(wanted, max(2, int(data.effective_rows) // FEWEST_PER_FOLD))
+    if data.groups is not None:
+        return _folds_of_groups(data, wanted)
+    values = Values.of(row_keys(data.scores, data.labels), data.weight)
     value, key, weight = values.copies()
     order = np.argsort(key, kind="stable")
     middle = np.cumsum(weight[order]) - 0.5 * weight[order]
@@ -81,6 +82,20 @@ def folds_of(data: LabelledLogits, most: int | None = None) -> Folds:
     held_out[many, count - 1] = left
     split, fold = np.nonzero(held_out)
     return Folds(values.first[split], held_out[split, fold], _parts(fold, count))
+
+
+def _folds_of_groups(data: Rows, wanted: int) -> Folds:
+    """Groups in random order, cut into folds of about equal weight; none is divided."""
+    names, group = np.unique(np.asarray(data.groups), return_inverse=True)
+    if len(names) < 2:
+        raise ValueError("cross-validation needs rows of at least two groups, got one group")
+    count = min(wanted, len(names))
+    weight = np.bincount(group, data.weight)
+    order = np.argsort(stirred(np.arange(len(names), dtype=np.uint64)), kind="stable")
+    middle = np.cumsum(weight[order]) - 0.5 * weight[order]
+    fold = np.empty(len(names), np.intp)
+    fold[order] = np.minimum(count * middle / weight.sum(), count - 1).astype(np.intp)
+    return Folds(None, data.weight, _parts(fold[group], count))
 
 
 def _parts(fold: NDArray[np.intp], count: int) -> list[NDArray[np.intp]]:

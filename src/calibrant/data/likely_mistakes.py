@@ -7,16 +7,14 @@ a few rows, so that looking costs next to nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
-from numpy.typing import NDArray
 
-from calibrant.common.arrays import TILE_ELEMENTS, as_working_float, place_of, to_numpy
+from calibrant.common.arrays import TILE_ELEMENTS, as_working_float, to_numpy
 from calibrant.common.errors import warn
-from calibrant.common.types import Array, Floats, InputKind, Labels
+from calibrant.common.types import Array, Labels
 from calibrant.data.checks import SUM_TOLERANCE
+from calibrant.data.rows import Rows
 from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas._row_functions import softmax
 
@@ -32,30 +30,31 @@ def _few(rows: int) -> slice:
     return slice(0, step * FEW, step)
 
 
-def _taken(scores: Array, places: NDArray[np.int64]) -> NDArray[Any]:
-    """Some rows of an array of any kind, in main memory."""
-    if is_numpy_array(scores):
-        return scores[places]
-    xp = array_namespace(scores)
-    return to_numpy(xp.take(scores, xp.asarray(places, **place_of(scores)), axis=0))
-
-
 # --- probabilities given as logits ------------------------------------------------------------
 
 
 def warn_if_probabilities(scores: Array, fitted: bool = False) -> None:
     """Warn when an array given as logits, maybe to a calibrator fitted on such, looks otherwise."""
-    if look_like_probabilities(scores):
+    if looks_like_probabilities(scores):
         remedy = 'If it is, say input="probs"'
         if fitted:
             remedy = 'The calibrator was fitted on logits: give such, or fit it with input="probs"'
         warn(f"{LIKE_PROBABILITIES}. {remedy}")
 
 
-def look_like_probabilities(scores: Array) -> bool:
+def looks_like_probabilities(scores: Array) -> bool:
     """Whether some rows are distributions, or many scores of a binary model all lie in (0, 1)."""
-    if not _may_be_probabilities(scores):
+    # a few numbers rule it out for most logits, quickly
+    if not isinstance(scores, np.ndarray):
+        corner = to_numpy(scores[:1, :8])
+        if not ((corner >= 0.0) & (corner <= 1.0)).all():
+            return False
+    elif not (scores.size and 0.0 <= scores.item(0) <= 1.0 and 0.0 <= scores.item(-1) <= 1.0):
         return False
+    elif scores.item(0) != 0.0:
+        with np.errstate(over="ignore"):
+            if not abs(scores[0].sum(dtype=np.float64) - 1.0) < SUM_TOLERANCE:
+                return False
     rows, classes = scores.shape
     values = to_numpy(scores[_few(rows)]).astype(np.float64)
     if not (len(values) and values.min() >= 0.0 and values.max() <= 1.0 + SUM_TOLERANCE):
@@ -68,18 +67,6 @@ def look_like_probabilities(scores: Array) -> bool:
     near = np.abs(values.sum(axis=1) - 1.0) < (1e-5 if chance else SUM_TOLERANCE)
     typed_in = len(values) < FEW // 2 and bool(np.isin(values, (0.0, 1.0)).all())
     return bool(near.all()) and not typed_in
-
-
-def _may_be_probabilities(scores: Array) -> bool:
-    """Whether a few numbers leave it open: those of most logits do not, and that is quick."""
-    if not isinstance(scores, np.ndarray):
-        corner = to_numpy(scores[:1, :8])
-        return bool(((corner >= 0.0) & (corner <= 1.0)).all())
-    if not (scores.size and 0.0 <= scores.item(0) <= 1.0 and 0.0 <= scores.item(-1) <= 1.0):
-        return False
-    with np.errstate(over="ignore"):
-        total = scores[0].sum(dtype=np.float64)
-    return scores.item(0) == 0.0 or abs(total - 1.0) < SUM_TOLERANCE
 
 
 # --- labels among the scores ------------------------------------------------------------------
@@ -140,13 +127,8 @@ class Association:
     poor_variance: float = 0.0
 
     def __add__(self, other: Association) -> Association:
-        return Association(
-            self.rows + other.rows,
-            self.agreement + other.agreement,
-            self.variance + other.variance,
-            self.claimed + other.claimed,
-            self.poor_variance + other.poor_variance,
-        )
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Association(*(mine + theirs for mine, theirs in pairs))
 
     @property
     def is_clear(self) -> bool:
@@ -172,58 +154,48 @@ POOR = 0.25  # the share of labels that a poor model knows
 FIRST_ROWS, MOST_ROWS, MOST_ELEMENTS = 256, 8192, 2**21
 
 
-def association(
-    scores: Array, labels: Labels, weight: Floats | None, kind: InputKind
-) -> Association:
+def association(rows: Rows) -> Association:
     """That of valid scores: of a few rows where these are clear, else of more."""
-    used = np.arange(len(labels)) if weight is None else np.flatnonzero(weight > 0.0)
-    most = min(len(used), MOST_ROWS, max(1, MOST_ELEMENTS // scores.shape[1]))
+    weight = rows.sample_weight
+    used = np.arange(len(rows)) if weight is None else np.flatnonzero(weight > 0.0)
+    most = min(len(used), MOST_ROWS, max(1, MOST_ELEMENTS // rows.n_classes))
     count = min(FIRST_ROWS, most)
     while True:
         spread = np.linspace(0, len(used) - 1, count).astype(np.int64)
-        found = _of_rows(scores, labels, used[spread], kind)
+        found = _association_of_all(rows.take(used[spread]))
         if found.is_clear or count == most:
             return found
         count = min(8 * count, most)
 
 
-def _of_rows(
-    scores: Array, labels: Labels, places: NDArray[np.int64], kind: InputKind
-) -> Association:
-    """That of some rows, a tile at a time."""
-    classes, rows = scores.shape[1], len(places)
-    share = np.bincount(labels[places], minlength=classes) / rows
-    total, sums = np.zeros(classes), np.zeros(4)
-    step = max(1, TILE_ELEMENTS // classes)
-    for tile in (places[start : start + step] for start in range(0, rows, step)):
-        p = _probabilities(_taken(scores, tile), kind)
+def _association_of_all(rows: Rows) -> Association:
+    share = np.bincount(rows.labels, minlength=rows.n_classes) / len(rows)
+    total, sums = np.zeros(rows.n_classes), np.zeros(4)
+    for _, tile in rows.tiles(TILE_ELEMENTS):
+        values = as_working_float(to_numpy(tile.scores))
+        if rows.input == "logits":
+            with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+                values = softmax(values, 1.0, NUMPY)
+        p = np.asarray(values, np.float64)
         square = p * p
         by_chance, if_right = p @ share, square.sum(axis=1)  # the means of p_y
         square_by_chance, square_if_right = square @ share, (square * p).sum(axis=1)
         mean = POOR * if_right + (1.0 - POOR) * by_chance
         mean_square = POOR * square_if_right + (1.0 - POOR) * square_by_chance
         parts = (
-            p[np.arange(len(tile)), labels[tile]] - by_chance,
+            p[np.arange(len(tile)), tile.labels] - by_chance,
             square_by_chance - by_chance**2,
             if_right,
             mean_square - mean**2,
         )
         total += p.sum(axis=0)
         sums += [part.sum() for part in parts]
-    q = total / rows
+    q = total / len(rows)
     agreement, variance, claimed, poor_variance = (float(value) for value in sums)
-    variance -= rows * float(q * q @ share - (q @ share) ** 2)
-    claimed -= rows * float(q @ q)
+    variance -= len(rows) * float(q * q @ share - (q @ share) ** 2)
+    claimed -= len(rows) * float(q @ q)
     # rounding may leave less than nothing of a variance
-    return Association(rows, agreement, max(variance, 0.0), claimed, max(poor_variance, 0.0))
-
-
-def _probabilities(rows: NDArray[Any], kind: InputKind) -> Floats:
-    values = as_working_float(rows)
-    if kind == "logits":
-        with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
-            values = softmax(values, 1.0, NUMPY)
-    return np.asarray(values, np.float64)
+    return Association(len(rows), agreement, max(variance, 0.0), claimed, max(poor_variance, 0.0))
 
 
 def warn_if_unrelated(found: Association) -> None:

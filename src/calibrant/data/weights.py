@@ -55,10 +55,13 @@ def row_counts(weight: Floats) -> tuple[NDArray[np.int64], Floats]:
     return np.ones(len(weight), np.int64), weight
 
 
-def effective_rows(weight: Floats) -> float:
-    """How many equally weighted rows tell as much: the sum of whole weights, or Kish's number."""
+def effective_rows(weight: Floats, counted: bool | None = None) -> float:
+    """How many equally weighted rows tell as much: the sum of whole weights, or Kish's number.
+
+    ``counted`` says whether weights count repeated rows; None takes whole weights for that.
+    """
     share = weight / weight.max()
-    if are_counts(weight):
+    if are_counts(weight) if counted is None else counted:
         return float(weight.sum())
     return float(share.sum() ** 2 / (share @ share))
 

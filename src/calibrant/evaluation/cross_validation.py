@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from reprlib import repr as shown
 from typing import Any
 
@@ -23,14 +24,13 @@ from calibrant.common.memory import lacks_memory
 from calibrant.common.types import Array, InputKind, Report
 from calibrant.data.binning import check_count
 from calibrant.data.checks import as_numpy
-from calibrant.data.folds import folds_of
-from calibrant.data.labelled_logits import LabelledLogits
 from calibrant.data.likely_mistakes import (
     LIKE_PROBABILITIES,
-    look_like_probabilities,
+    looks_like_probabilities,
     warn_if_probabilities,
 )
-from calibrant.metrics._labelled import Labelled, accepted, labelled
+from calibrant.data.rows import Rows
+from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import RowNotion
 
 DEFAULT_FOLDS = 5
@@ -38,20 +38,6 @@ _OF_THE_FIRST = "; the numbers are those of the first"  # of the folds that gave
 
 Method = str | Calibrator
 Methods = Method | Iterable[Method] | Mapping[str, Method]
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Scores with their labels, and weights where they have some."""
-
-    scores: Array
-    labels: Any
-    weight: Any = None
-
-    def part(self, index: NDArray[np.intp]) -> Rows:
-        """Some of the rows."""
-        weight = None if self.weight is None else self.weight[index]
-        return Rows(self.scores[index], self.labels[index], weight)
 
 
 @dataclass(frozen=True)
@@ -127,41 +113,50 @@ class Trial:
         val_weight: Any = None,
         test_weight: Any = None,
         ignore_index: int | None = None,
+        covariates: Any = None,
+        test_covariates: Any = None,
         cv: int = DEFAULT_FOLDS,
     ) -> Trial:
         """Check everything before the first fit; the arguments are those of ``compare``."""
-        fitted = Rows(*accepted(val_scores, val_labels, val_weight, input, ignore_index))
+        given = partial(Rows.of, input=input, ignore_index=ignore_index)
+        fitted = given(val_scores, val_labels, val_weight, covariates=covariates)
         n_rows, n_classes = fitted.scores.shape
         if test_scores is None:
             _refuse_test_rows(test_labels, test_weight)
-            rows, folds, n_used = _folded(fitted, input, cv)
+            rows, folds, n_used = _folded(fitted, cv)
             named = _methods_named(methods, input, n_rows, n_classes)
             return cls(named, rows, rows, folds, n_used)
         if test_labels is None:
             raise TypeError("test_scores need test_labels; without both, rows are cross-validated")
-        judged = accepted(test_scores, test_labels, test_weight, input, ignore_index, n_classes)
-        if judged[0].shape[1] != n_classes:
+        judged = given(
+            test_scores,
+            test_labels,
+            test_weight,
+            n_classes=n_classes,
+            covariates=test_covariates,
+        )
+        if judged.n_classes != n_classes:
             raise ValueError(
                 "validation and test scores must have the same classes, got "
-                f"{n_classes} and {judged[0].shape[1]}"
+                f"{n_classes} and {judged.n_classes}"
             )
         if input == "logits":
-            _warn_once_if_probabilities(fitted.scores, judged[0])
-        return cls(_methods_named(methods, input, n_rows, n_classes), fitted, Rows(*judged))
+            _warn_once_if_probabilities(fitted.scores, judged.scores)
+        return cls(_methods_named(methods, input, n_rows, n_classes), fitted, judged)
 
     @property
     def n_val(self) -> int:
         """The rows to fit on; under cross-validation all of them, of which each fit sees most."""
-        return int(self.fitted.scores.shape[0]) if self.n_used is None else self.n_used
+        return len(self.fitted) if self.n_used is None else self.n_used
 
     @property
     def n_test(self) -> int:
         """The rows to judge on."""
-        return int(self.judged.scores.shape[0]) if self.n_used is None else self.n_used
+        return len(self.judged) if self.n_used is None else self.n_used
 
     def labelled(self, one: Judged, notion: RowNotion | None = None) -> Labelled:
         """The probabilities of a method beside the labels and weights of the judged rows."""
-        return labelled(one.probs, self.judged.labels, self.judged.weight, notion=notion)
+        return labelled(one.probs, self.judged.labels, self.judged.sample_weight, notion=notion)
 
     def outcomes(self, report: Report = lambda done, total: None) -> Iterator[Judged]:
         """Fit one method after the other; only the one at hand is held in memory."""
@@ -177,7 +172,7 @@ class Trial:
                 yield self._cross_validated(name, model, before_a_fit)
                 continue
             before_a_fit()
-            probs, seconds, notes = _tried(model, self.fitted, self.judged.scores)
+            probs, seconds, notes = _tried(model, self.fitted, self.judged)
             kept = bool(model.accuracy_preserving)
             yield Judged(name, probs, model, kept, seconds, notes)
         report(total, total)
@@ -191,8 +186,8 @@ class Trial:
         everyone = np.arange(len(self.fitted.labels))
         for fold in self.folds:
             before_a_fit()
-            others = self.fitted.part(np.setdiff1d(everyone, fold))
-            part, seconds, told = _tried(model, others, self.judged.scores[fold])
+            others = self.fitted.take(np.setdiff1d(everyone, fold))
+            part, seconds, told = _tried(model, others, self.judged.take(fold))
             parts.append(as_numpy(part))
             times.append(seconds)
             notes.append(told)
@@ -203,14 +198,14 @@ class Trial:
         return Judged(name, probs, None, kept, float(np.mean(times)), notes_of_folds(notes))
 
 
-def _tried(model: Calibrator, rows: Rows, judged: Array) -> tuple[Array, float, tuple[str, ...]]:
+def _tried(model: Calibrator, rows: Rows, judged: Rows) -> tuple[Array, float, tuple[str, ...]]:
     """Fit on some rows: the probabilities of others, the seconds of the fit, and its warnings.
 
     That logits look like probabilities is a matter of the data: ``Trial.of`` has told it once.
     """
     with noted() as told:
-        seconds, notes = timed_fit(model, rows.scores, rows.labels, rows.weight)
-        probs = model.predict_proba(judged)
+        seconds, notes = timed_fit(model, rows.only(model.uses))
+        probs = model.predict_proba(judged.only(model.uses))
     every = dict.fromkeys((*notes, *told))
     return probs, seconds, tuple(note for note in every if not note.startswith(LIKE_PROBABILITIES))
 
@@ -242,13 +237,13 @@ def without_numbers(note: str) -> str:
 def _warn_once_if_probabilities(*scores: Array) -> None:
     """Warn of the first array that was given as logits and looks otherwise."""
     for array in scores:
-        if look_like_probabilities(array):
+        if looks_like_probabilities(array):
             warn_if_probabilities(array)
             return
 
 
 def timed_fit(
-    model: Any, scores: Any, labels: Any, sample_weight: Any = None
+    model: Any, scores: Any, labels: Any = None, sample_weight: Any = None
 ) -> tuple[float, tuple[str, ...]]:
     """Fit a calibrator, and catch what it warns of; warnings of others pass.
 
@@ -273,7 +268,7 @@ def _refuse_test_rows(labels: Any, weight: Any) -> None:
             raise TypeError(f"{name} needs test_scores; without them, rows are cross-validated")
 
 
-def _folded(rows: Rows, kind: InputKind, cv: int) -> tuple[Rows, list[NDArray[np.intp]], int]:
+def _folded(rows: Rows, cv: int) -> tuple[Rows, list[NDArray[np.intp]], int]:
     """The rows of positive weight in main memory, the folds, and how many rows were given.
 
     A row whose weight lies in several folds is in each of them, with its weight there.
@@ -281,18 +276,12 @@ def _folded(rows: Rows, kind: InputKind, cv: int) -> tuple[Rows, list[NDArray[np
     check_count(cv, "cv")
     if cv < 2:
         raise ValueError(f"cv must be at least 2, got {cv}")
-    checked = labelled(rows.scores, rows.labels, rows.weight, input=kind)
-    used = checked.weight > 0.0
-    scores = to_numpy(rows.scores)[used]
-    weight = checked.weight[used]
-    data = LabelledLogits(scores, checked.labels[used], weight)
-    folds = folds_of(data, cv)
+    labelled(rows.scores, rows.labels, rows.sample_weight, input=rows.input)  # checks the scores
+    data = rows.with_scores(to_numpy(rows.scores), rows.input).of_some_weight()
+    folds = data.folds(cv)
     if len(folds.parts) < 2:
-        raise ValueError(f"there must be rows to leave out, got {len(scores)} in all")
-    split = folds.rows(data)
-    weighted = checked.weighted or folds.index is not None
-    counted = Rows(split.logits, split.labels, split.weight if weighted else None)
-    return counted, folds.parts, len(scores)
+        raise ValueError(f"there must be rows to leave out, got {len(data)} in all")
+    return folds.rows(data), folds.parts, len(data)
 
 
 # --- methods ----------------------------------------------------------------------------------

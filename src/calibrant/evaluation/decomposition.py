@@ -8,17 +8,16 @@ what the fit costs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import count
 from reprlib import repr as shown
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import entr
-from sklearn.base import clone
 
 from calibrant.calibrators import Calibrator, calibrator
-from calibrant.calibrators._choosing import error_of_difference, part_of
+from calibrant.calibrators._choosing import error_of_difference
 from calibrant.common.arrays import to_numpy
 from calibrant.common.documents import PlainDocument
 from calibrant.common.errors import noted
@@ -29,7 +28,7 @@ from calibrant.common.tables import Shown, Table, counted
 from calibrant.common.types import Floats, InputKind, Progress, RandomState
 from calibrant.data.checks import as_numpy
 from calibrant.data.folds import Folds, folds_of
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import shares
 from calibrant.metrics._class_resampling import draw_rows
 from calibrant.metrics._intervals import check_resamples, p_value_of
@@ -261,21 +260,19 @@ def _model(method: str | Calibrator, kind: InputKind) -> Calibrator:
 
 def _entered(
     scores: Any, labels: Any, sample_weight: Any, kind: InputKind, ignore_index: int | None
-) -> LabelledLogits:
+) -> Rows:
     """Checked rows in main memory, those that count; the scores are of either kind."""
     array, labels, weight = accepted(scores, labels, sample_weight, kind, ignore_index)
     checked = labelled(array, labels, weight, input=kind)
-    used = checked.weight > 0.0
-    return LabelledLogits(to_numpy(array)[used], checked.labels[used], checked.weight[used])
+    rows = Rows(to_numpy(array), checked.labels, checked.weight, kind)
+    return rows.of_some_weight()
 
 
-def _drawn(
-    data: LabelledLogits, kind: InputKind, times: int, rng: np.random.Generator
-) -> Iterator[LabelledLogits]:
+def _drawn(data: Rows, kind: InputKind, times: int, rng: np.random.Generator) -> Iterator[Rows]:
     """The rows with labels drawn from their predictions."""
-    probs = to_numpy(labelled(data.logits, data.labels, input=kind).probs).astype(np.float64)
+    probs = to_numpy(labelled(data.scores, data.labels, input=kind).probs).astype(np.float64)
     for rows, labels, weight in draw_rows(probs, data.weight, times, rng):
-        yield LabelledLogits(data.logits[rows], labels, weight)
+        yield replace(data.take(rows), labels=labels, sample_weight=weight)
 
 
 # --- losses -----------------------------------------------------------------------------------
@@ -300,20 +297,22 @@ class _Judged(NamedTuple):
 
 def _judged(
     model: Calibrator,
-    data: LabelledLogits,
+    data: Rows,
     folds: Folds,
     kind: InputKind,
     after_a_fold: Callable[[], None],
 ) -> _Judged:
     """Both scores of each row, before and after calibration on the other folds."""
+    from sklearn.base import clone  # a second to import
+
     data = folds.rows(data)
-    before = labelled(data.logits, data.labels, data.weight, input=kind)
+    before = labelled(data.scores, data.labels, data.weight, input=kind)
     nll, brier = np.empty(len(data.labels)), np.empty(len(data.labels))
     for fold in folds.parts:
-        kept = part_of(data, np.setdiff1d(np.arange(len(nll)), fold))
+        kept = data.take(np.setdiff1d(np.arange(len(nll)), fold))
         with noted():  # five reports of the same would help nobody
-            fitted = clone(model).fit(kept.logits, kept.labels, sample_weight=kept.weight)
-        nll[fold], brier[fold] = _scored(fitted, part_of(data, fold))
+            fitted = clone(model).fit(kept)
+        nll[fold], brier[fold] = _scored(fitted, data.take(fold))
         after_a_fold()
     return _Judged(
         _Losses(nll_rows(before), nll, data.weight),
@@ -321,9 +320,9 @@ def _judged(
     )
 
 
-def _scored(fitted: Calibrator, rows: LabelledLogits) -> tuple[Floats, Floats]:
+def _scored(fitted: Calibrator, rows: Rows) -> tuple[Floats, Floats]:
     """The log loss and the Brier score of each row."""
-    logs = as_numpy(fitted.predict_log_proba(rows.logits)).astype(np.float64)
+    logs = as_numpy(fitted.predict_log_proba(rows)).astype(np.float64)
     true = logs[np.arange(len(logs)), rows.labels]
     return -true, np.exp(2.0 * logs).sum(axis=1) - 2.0 * np.exp(true) + 1.0
 
@@ -348,13 +347,13 @@ def _error(losses: _Losses) -> float:
     return error_of_difference(losses.before, losses.after, losses.weight)
 
 
-def _class_shares(data: LabelledLogits) -> Floats:
+def _class_shares(data: Rows) -> Floats:
     return shares(np.bincount(data.labels, data.weight, data.n_classes).astype(np.float64))
 
 
-def _entropy(data: LabelledLogits) -> float:
+def _entropy(data: Rows) -> float:
     return float(entr(_class_shares(data)).sum())
 
 
-def _gini(data: LabelledLogits) -> float:
+def _gini(data: Rows) -> float:
     return float(1.0 - (_class_shares(data) ** 2).sum())

@@ -14,6 +14,7 @@ array([[0.731, 0.269]])
 from calibrant.formulas._base import Formula, LogitMap, TemperatureFormula
 from calibrant.formulas._curves import Cubics, Curves, Lines, Steps
 from calibrant.formulas._operations import Ops
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import Part
 from calibrant.formulas.affine import (
     AffineMap,
@@ -56,6 +57,7 @@ __all__ = [
     "ExponentialLink",
     "Features",
     "Formula",
+    "FormulaRows",
     "IncreasingTable",
     "LinearOdds",
     "Lines",

@@ -1,4 +1,4 @@
-"""What all formulas share: logits in, probabilities out, by any operations."""
+"""What all formulas share: rows in, probabilities out, by any operations."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ from calibrant.common.types import Array
 from calibrant.formulas._array_operations import ops_of
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import scaled_gaps
-from calibrant.formulas._serialization import Part
+from calibrant.formulas._rows import FormulaRows
+from calibrant.formulas._serialization import Part, require
 
 
 class Formula(Part, ABC):
     """What a fitted calibrator computes: all that its output depends on, constants included.
 
     A formula is a frozen dataclass with a ``kind`` and a ``version``, which checks its own
-    invariants. Its methods use the operations of ``Ops`` alone, so that NumPy, the array API,
-    PyTorch and ONNX all compute the same thing from the same data. Rows are valid logits: finite,
-    or -inf for masked classes, with at least one finite value per row.
+    invariants. Its methods take rows (``FormulaRows``: valid logits of shape (.., classes), and the
+    columns named in ``needs``) and operations (``Ops``). They use these operations alone, so that
+    NumPy, the array API, PyTorch and ONNX all compute the same thing from the same data. Results
+    have the precision of the logits.
     """
 
     #: True where the formula needs float64 throughout, and so is computed in main memory.
     host_only: ClassVar[bool] = False
+    #: What it reads of a row beside the logits: names of fields of ``FormulaRows``.
+    needs: ClassVar[tuple[str, ...]] = ()
 
     @final
-    def __call__(self, logits: Array) -> Array:
+    def __call__(self, logits: Array, covariates: Array | None = None) -> Array:
         """Probabilities of an array of valid logits, computed where it lies.
 
         Parameters
@@ -35,6 +39,8 @@ class Formula(Part, ABC):
         logits : array of shape (rows, classes)
             Floats: finite, or -inf for masked classes. Nothing is checked here:
             ``Calibrator.predict_proba`` does that.
+        covariates : array of shape (rows, columns), optional
+            For formulas that need them.
 
         Returns
         -------
@@ -42,46 +48,25 @@ class Formula(Part, ABC):
             The probabilities.
         """
         with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
-            return self.probabilities(logits, ops_of(logits))
+            return self.probabilities(FormulaRows(logits, covariates), ops_of(logits))
 
     @abstractmethod
-    def probabilities(self, logits: Array, ops: Ops) -> Array:
-        """Compute probabilities.
-
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits: finite, or -inf for masked classes.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
-
-        Returns
-        -------
-        array of shape (.., classes)
-            The probabilities, in the precision of the logits.
-        """
+    def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        """Compute probabilities (.., classes)."""
 
     @abstractmethod
-    def log_probabilities(self, logits: Array, ops: Ops) -> Array:
-        """Compute the logarithms of the probabilities.
-
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits: finite, or -inf for masked classes.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
-
-        Returns
-        -------
-        array of shape (.., classes)
-            The logarithms, finite where a probability is too small for its own float.
-        """
+    def log_probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        """Compute their logarithms, finite where a probability is too small for its own float."""
 
     @property
     @abstractmethod
     def keeps_arg_max(self) -> bool:
         """Whether no class ever gets a higher probability than the arg max of the logits."""
+
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        """The columns of the covariates, in their order, for a formula that needs them."""
+        return ()
 
     @property
     def n_classes(self) -> int | None:
@@ -132,111 +117,58 @@ class LogitMap(Formula, ABC):
     """
 
     @abstractmethod
-    def scores(self, logits: Array, ops: Ops) -> Array:
-        """Compute the new logits.
-
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits: finite, or -inf for masked classes.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
-
-        Returns
-        -------
-        array of shape (.., classes)
-            The new logits; masked classes stay -inf.
-        """
+    def scores(self, rows: FormulaRows, ops: Ops) -> Array:
+        """Compute the new logits (.., classes); masked classes stay -inf."""
 
     @abstractmethod
-    def gaps(self, logits: Array, ops: Ops) -> Array:
-        """Compute the new logits minus the largest of their row, without overflow on the way.
-
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits: finite, or -inf for masked classes.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
-
-        Returns
-        -------
-        array of shape (.., classes)
-            The differences: 0 for the largest, -inf for masked classes.
-        """
+    def gaps(self, rows: FormulaRows, ops: Ops) -> Array:
+        """Compute the new logits minus the largest of their row, without overflow on the way."""
 
     @final
-    def probabilities(self, logits: Array, ops: Ops) -> Array:
-        return ops.cast(ops.softmax(self.gaps(logits, ops)), logits)
+    def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        return ops.cast(ops.softmax(self.gaps(rows, ops)), rows.logits)
 
     @final
-    def log_probabilities(self, logits: Array, ops: Ops) -> Array:
-        return ops.cast(ops.log_softmax(self.gaps(logits, ops)), logits)
+    def log_probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        return ops.cast(ops.log_softmax(self.gaps(rows, ops)), rows.logits)
 
 
 class TemperatureFormula(LogitMap, ABC):
     """A formula softmax(z / T), T being one number or a function of the row."""
 
     @abstractmethod
-    def temperature(self, logits: Array, ops: Ops) -> Array:
-        """Compute the temperatures of logits as ``read`` gives them.
+    def temperature(self, rows: FormulaRows, ops: Ops) -> Array:
+        """Compute temperatures of rows as ``read`` gives them: one per row (.., 1), or a float."""
 
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits: finite, or -inf for masked classes.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
-
-        Returns
-        -------
-        array of shape (.., 1), or float
-            One temperature per row, or one for all.
-        """
-
-    def read(self, logits: Array, ops: Ops) -> Array:
-        """Give the logits as the formula takes them, before anything else.
-
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits: finite, or -inf for masked classes.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
-
-        Returns
-        -------
-        array of shape (.., classes)
-            The logits, unchanged unless a formula clips them.
-        """
-        return logits
+    def read(self, rows: FormulaRows, ops: Ops) -> FormulaRows:
+        """Give the rows as the formula takes them: unchanged, unless it clips logits."""
+        return rows
 
     @final
-    def scores(self, logits: Array, ops: Ops) -> Array:
-        logits = self.read(logits, ops)
-        return ops.divide(logits, self.temperature(logits, ops))
+    def scores(self, rows: FormulaRows, ops: Ops) -> Array:
+        rows = self.read(rows, ops)
+        return ops.divide(rows.logits, self.temperature(rows, ops))
 
     @final
-    def gaps(self, logits: Array, ops: Ops) -> Array:
-        logits = self.read(logits, ops)
-        return scaled_gaps(logits, self.temperature(logits, ops), ops)
+    def gaps(self, rows: FormulaRows, ops: Ops) -> Array:
+        rows = self.read(rows, ops)
+        return scaled_gaps(rows.logits, self.temperature(rows, ops), ops)
 
     @final
-    def row_temperatures(self, logits: Array, ops: Ops) -> Array:
-        """Compute one temperature per row.
+    def row_temperatures(self, rows: FormulaRows, ops: Ops) -> Array:
+        """Compute one temperature per row: the shape of the logits without their last axis."""
+        rows = self.read(rows, ops)
+        temperature = self.temperature(rows, ops)
+        return ops.drop(ops.full_like(ops.max(rows.logits), 1.0) * temperature)
 
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits: finite, or -inf for masked classes.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
 
-        Returns
-        -------
-        array of shape (..)
-            The temperatures: the shape of the logits without their last axis.
-        """
-        logits = self.read(logits, ops)
-        temperature = self.temperature(logits, ops)
-        return ops.drop(ops.full_like(ops.max(logits), 1.0) * temperature)
+def all_needs(*formulas: Formula) -> tuple[str, ...]:
+    """What any of several formulas needs, each name once."""
+    return tuple(dict.fromkeys(name for formula in formulas for name in formula.needs))
+
+
+def all_covariates(*formulas: Formula) -> tuple[str, ...]:
+    """The covariates of several formulas, which read the same ones."""
+    names = {formula.covariate_names for formula in formulas if formula.covariate_names}
+    require(len(names) <= 1, f"all parts must read the same covariates, got {sorted(names)}")
+    return next(iter(names), ())

@@ -12,6 +12,7 @@ from calibrant.common.types import Array, Floats
 from calibrant.formulas._base import LogitMap
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import log_softmax, softmax, uniform
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import (
     LARGEST,
     Part,
@@ -227,7 +228,8 @@ class AffineMap(LogitMap):
     def large_product(self) -> bool:
         return self.full and self.n_classes >= LARGE_CLASSES
 
-    def scores(self, logits: Array, ops: Ops) -> Array:
+    def scores(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
         masked = ops.is_masked(logits)
         inputs = affine_inputs(self.features, logits, masked, self.largest, ops)
         slopes = ops.constant(self.slopes, logits)
@@ -235,5 +237,5 @@ class AffineMap(LogitMap):
         scores = moved + ops.constant(self.intercept, logits)
         return ops.where(masked, -np.inf, scores)
 
-    def gaps(self, logits: Array, ops: Ops) -> Array:
-        return ops.gaps(self.scores(logits, ops))
+    def gaps(self, rows: FormulaRows, ops: Ops) -> Array:
+        return ops.gaps(self.scores(rows, ops))

@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from calibrant.common.types import Array
-from calibrant.formulas._base import Formula, LogitMap
+from calibrant.formulas._base import Formula, LogitMap, all_covariates, all_needs
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import keep_arg_max_of_scores
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import checked_part, require
 
 MOST_MAPS = 8
@@ -53,6 +54,7 @@ class Chain(Formula):
         checked_part(self, "last", Formula)
         require(not isinstance(self.last, Chain), "maps of an inner chain belong to the outer one")
         sizes = {formula.n_classes for formula in self._all} - {None}
+        all_covariates(*self._all)  # which must agree
         require(len(sizes) <= 1, f"all parts must be made for the same classes, got {sizes}")
 
     @property
@@ -85,35 +87,26 @@ class Chain(Formula):
     def widest(self) -> int:
         return max(formula.widest for formula in self._all)
 
-    def inner(self, logits: Array, ops: Ops) -> Array:
-        """Compute what the last formula reads.
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What any of its formulas needs."""
+        return all_needs(*self._all)
 
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits: finite, or -inf for masked classes.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        return all_covariates(*self._all)
 
-        Returns
-        -------
-        array of shape (.., classes)
-            The logits after all maps.
-        """
+    def inner(self, rows: FormulaRows, ops: Ops) -> FormulaRows:
+        """Give what the last formula reads: no rounding moves the arg max, nothing overflows."""
         for step in self.maps:
-            logits = _handed_on(step, logits, ops)
-        return logits
+            scores = ops.clip(step.scores(rows, ops), -LARGEST, LARGEST)
+            if step.keeps_arg_max:
+                scores = keep_arg_max_of_scores(scores, rows.logits, ops)
+            rows = rows.with_logits(ops.where(ops.is_masked(rows.logits), -np.inf, scores))
+        return rows
 
-    def probabilities(self, logits: Array, ops: Ops) -> Array:
-        return self.last.probabilities(self.inner(logits, ops), ops)
+    def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        return self.last.probabilities(self.inner(rows, ops), ops)
 
-    def log_probabilities(self, logits: Array, ops: Ops) -> Array:
-        return self.last.log_probabilities(self.inner(logits, ops), ops)
-
-
-def _handed_on(step: LogitMap, logits: Array, ops: Ops) -> Array:
-    """What the next map reads: no rounding moves the arg max, and nothing has overflowed."""
-    scores = ops.clip(step.scores(logits, ops), -LARGEST, LARGEST)
-    if step.keeps_arg_max:
-        scores = keep_arg_max_of_scores(scores, logits, ops)
-    return ops.where(ops.is_masked(logits), -np.inf, scores)
+    def log_probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        return self.last.log_probabilities(self.inner(rows, ops), ops)

@@ -19,6 +19,7 @@ from calibrant.formulas._row_functions import (
     sigmoid,
     softmax,
 )
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import (
     Part,
     checked_array,
@@ -180,12 +181,14 @@ class ColumnMap(Formula):
     def n_classes(self) -> int:
         return self.classes
 
-    def probabilities(self, logits: Array, ops: Ops) -> Array:
+    def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
         values, total = self._values(logits, ops)
         result = ops.cast(values / total if self.normalize else values, logits)
         return keep_arg_max(result, logits, ops) if self.keep_arg_max else result
 
-    def log_probabilities(self, logits: Array, ops: Ops) -> Array:
+    def log_probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
         # where a value underflows, only its tie break is left, whose logarithm is known
         values, total = self._values(logits, ops)
         positive = values > 0.0

@@ -8,6 +8,7 @@ from calibrant.common.types import Array
 from calibrant.formulas._base import Formula, TemperatureFormula
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import scaled_gaps
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas.smoothed import Smoothed
 
 
@@ -36,15 +37,15 @@ class Confidence(NamedTuple):
     temperature: Array | None
 
 
-def confidence_of(formula: Formula, logits: Array, ops: Ops, keeps_arg_max: bool) -> Confidence:
+def confidence_of(formula: Formula, rows: FormulaRows, ops: Ops, keeps_arg_max: bool) -> Confidence:
     """Compute the predicted class of each row and its probability.
 
     Parameters
     ----------
     formula : Formula
         Any formula.
-    logits : array of shape (.., classes)
-        Logits: finite, or -inf for masked classes.
+    rows : FormulaRows
+        The logits, and what else the formula needs.
     ops : Ops
         What computes: NumPy, an array namespace or PyTorch.
     keeps_arg_max : bool
@@ -62,21 +63,21 @@ def confidence_of(formula: Formula, logits: Array, ops: Ops, keeps_arg_max: bool
     >>> from calibrant.formulas._array_operations import NUMPY
     >>> from calibrant.formulas import ConstantTemperature
     >>> label, probability, temperature = confidence_of(
-    ...     ConstantTemperature(2.0), np.array([[0.0, 2.0]]), NUMPY, True
+    ...     ConstantTemperature(2.0), FormulaRows(np.array([[0.0, 2.0]])), NUMPY, True
     ... )
     >>> label, probability.round(3), temperature
     (array([1]), array([0.731]), array([2.]))
     """
     if isinstance(formula, Smoothed):
-        return confidence_of(formula.formula, formula.read(logits, ops), ops, keeps_arg_max)
+        return confidence_of(formula.formula, formula.read(rows, ops), ops, keeps_arg_max)
     if not isinstance(formula, TemperatureFormula):
-        probs = formula.probabilities(logits, ops)
-        label = ops.arg_max(logits if keeps_arg_max else probs)
+        probs = formula.probabilities(rows, ops)
+        label = ops.arg_max(rows.logits if keeps_arg_max else probs)
         return Confidence(ops.drop(label), ops.drop(ops.take(probs, label)), None)
-    read = formula.read(logits, ops)
+    read = formula.read(rows, ops)
     temperature = formula.temperature(read, ops)
-    gaps = scaled_gaps(read, temperature, ops)
-    label = ops.arg_max(logits if keeps_arg_max else gaps)
+    gaps = scaled_gaps(read.logits, temperature, ops)
+    label = ops.arg_max(rows.logits if keeps_arg_max else gaps)
     probability = ops.exp(ops.take(gaps, label)) / ops.sum(ops.exp(gaps))
     each = ops.full_like(probability, 1.0) * temperature
     return Confidence(ops.drop(label), ops.drop(probability), ops.drop(each))

@@ -11,6 +11,7 @@ from calibrant.common.types import Array, Floats
 from calibrant.formulas._base import LogitMap
 from calibrant.formulas._layers import checked_layers, network_output, widest
 from calibrant.formulas._operations import Ops
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import (
     LARGEST,
     SMALLEST,
@@ -52,7 +53,7 @@ class IncreasingTable(LogitMap):
     >>> import numpy as np
     >>> from calibrant.formulas._array_operations import NUMPY
     >>> formula = IncreasingTable(-1.0, 1.0, [-2.0, 0.0, 1.0], 0.5)
-    >>> formula.scores(np.array([[-0.5, 0.5, 3.0]]), NUMPY)
+    >>> formula.scores(FormulaRows(np.array([[-0.5, 0.5, 3.0]])), NUMPY)
     array([[-1. ,  0.5,  2. ]])
     """
 
@@ -78,11 +79,13 @@ class IncreasingTable(LogitMap):
     def keeps_arg_max(self) -> bool:
         return True
 
-    def scores(self, logits: Array, ops: Ops) -> Array:
+    def scores(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
         inner, outer = self._parts(logits, ops)
         return inner + outer * ops.constant(self.outer_slope, logits)
 
-    def gaps(self, logits: Array, ops: Ops) -> Array:
+    def gaps(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
         # by parts, so that nothing overflows; what rounds to the largest is put just below
         inner, outer = self._parts(logits, ops)
         slope = ops.constant(self.outer_slope, logits)
@@ -161,7 +164,8 @@ class QuadratureMap(LogitMap):
     def widest(self) -> int:
         return widest(self)
 
-    def scores(self, logits: Array, ops: Ops) -> Array:
+    def scores(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
         masked = ops.is_masked(logits)
         ends = ops.clip(ops.where(masked, 0.0, logits), -FARTHEST, FARTHEST)
         nodes, weights = ops.constant(self.nodes, logits), ops.constant(self.weights, logits)
@@ -171,8 +175,8 @@ class QuadratureMap(LogitMap):
             total = total + weights[part] * self._growth(ends * nodes[part], ops)
         return ops.where(masked, -np.inf, 0.5 * ends * total)
 
-    def gaps(self, logits: Array, ops: Ops) -> Array:
-        return ops.gaps(self.scores(logits, ops))
+    def gaps(self, rows: FormulaRows, ops: Ops) -> Array:
+        return ops.gaps(self.scores(rows, ops))
 
     def _growth(self, points: Array, ops: Ops) -> Array:
         """g at points, elementwise."""

@@ -12,6 +12,7 @@ from calibrant.formulas._base import LogitMap
 from calibrant.formulas._curves import LARGEST, Cubics
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import class_log_odds, log_sigmoid
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import checked_count, checked_part, require
 
 
@@ -64,12 +65,13 @@ class OddsMap(LogitMap):
         return self.classes
 
     @final
-    def scores(self, logits: Array, ops: Ops) -> Array:
+    def scores(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
         return ops.cast(self._wide_scores(logits, ops), logits)
 
     @final
-    def gaps(self, logits: Array, ops: Ops) -> Array:
-        return ops.gaps(self._wide_scores(logits, ops))
+    def gaps(self, rows: FormulaRows, ops: Ops) -> Array:
+        return ops.gaps(self._wide_scores(rows.logits, ops))
 
     def _wide_scores(self, logits: Array, ops: Ops) -> Array:
         """The logarithms of the values: their softmax divides the values by their sum."""

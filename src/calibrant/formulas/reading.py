@@ -19,6 +19,10 @@ class RowSource(Protocol):
     def ops(self) -> Ops:
         """What computes with them."""
 
+    @property
+    def covariates(self) -> Array | None:
+        """Other numbers of each row, (.., columns), where there are some."""
+
     def top(self, k: int) -> Array:
         """The k largest logits of each row in decreasing order."""
 
@@ -31,6 +35,7 @@ class LogitRows(NamedTuple):
 
     logits: Array
     ops: Ops
+    covariates: Array | None = None
 
     def top(self, k: int) -> Array:
         """The k largest logits of each row in decreasing order."""
@@ -43,6 +48,14 @@ class LogitRows(NamedTuple):
 
 class Reading(Part, ABC):
     """The inputs of a small network: a few numbers per row."""
+
+    #: What it reads beside the logits: names of fields of ``FormulaRows``.
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        """The columns of the covariates, in their order, for a reading that needs them."""
+        return ()
 
     @property
     @abstractmethod

@@ -12,6 +12,7 @@ from calibrant.common.types import Array
 from calibrant.formulas._base import Formula
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import log_softmax, softmax
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import (
     checked_array,
     checked_part,
@@ -113,55 +114,38 @@ class SeenClasses(Formula):
     def widest(self) -> int:
         return self.formula.widest + 1
 
-    def probabilities(self, logits: Array, ops: Ops) -> Array:
-        every = softmax(logits, ops.constant(self.temperature, logits), ops)
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What its formula needs."""
+        return self.formula.needs
+
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        return self.formula.covariate_names
+
+    def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        every = softmax(rows.logits, ops.constant(self.temperature, rows.logits), ops)
         rest = ops.sum(ops.columns(every, self.seen))
-        own = self.formula.probabilities(self.own_logits(logits, ops), self._own_ops(ops))
+        own = self.formula.probabilities(self.own_rows(rows, ops), self._own_ops(ops))
         return ops.columns(ops.concat([own * rest, every]), self.place)
 
-    def log_probabilities(self, logits: Array, ops: Ops) -> Array:
-        every = log_softmax(logits, ops.constant(self.temperature, logits), ops)
+    def log_probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        every = log_softmax(rows.logits, ops.constant(self.temperature, rows.logits), ops)
         of_seen = ops.columns(every, self.seen)
         top = ops.max(of_seen)
         finite = ops.where(ops.is_masked(top), 0.0, top)
         rest = top + ops.log(ops.sum(ops.exp(of_seen - finite)))
-        own = self.formula.log_probabilities(self.own_logits(logits, ops), self._own_ops(ops))
+        own = self.formula.log_probabilities(self.own_rows(rows, ops), self._own_ops(ops))
         return ops.columns(ops.concat([own + rest, every]), self.place)
 
-    def own_logits(self, logits: Array, ops: Ops) -> Array:
-        """Give the logits of the formula's classes; a row in which all are masked has no say.
+    def own_rows(self, rows: FormulaRows, ops: Ops) -> FormulaRows:
+        """Give the rows with the formula's classes alone, 0 where all of these are masked."""
+        own = ops.columns(rows.logits, self.seen)
+        return rows.with_logits(ops.where(ops.is_masked(ops.max(own)), 0.0, own))
 
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits of all classes.
-        ops : Ops
-            What computes.
-
-        Returns
-        -------
-        array of shape (.., k)
-            The logits that the formula reads.
-        """
-        own = ops.columns(logits, self.seen)
-        return ops.where(ops.is_masked(ops.max(own)), 0.0, own)
-
-    def share_of_seen(self, logits: Array, ops: Ops) -> Array:
-        """Compute the probability of all classes of the formula together.
-
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits of all classes.
-        ops : Ops
-            What computes.
-
-        Returns
-        -------
-        array of shape (.., 1)
-            The sum of their probabilities.
-        """
-        every = softmax(logits, ops.constant(self.temperature, logits), ops)
+    def share_of_seen(self, rows: FormulaRows, ops: Ops) -> Array:
+        """Compute the probability of all classes of the formula together (.., 1)."""
+        every = softmax(rows.logits, ops.constant(self.temperature, rows.logits), ops)
         return ops.sum(ops.columns(every, self.seen))
 
     def _own_ops(self, ops: Ops) -> Ops:

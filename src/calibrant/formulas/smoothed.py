@@ -9,6 +9,7 @@ from calibrant.common.types import Array
 from calibrant.formulas._base import Formula, LogitMap, TemperatureFormula
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import keep_arg_max_of_scores
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import (
     SMALLEST,
     checked_count,
@@ -83,66 +84,37 @@ class Smoothed(Formula):
     def widest(self) -> int:
         return self.formula.widest
 
-    def read(self, logits: Array, ops: Ops) -> Array:
-        """Compute the logits of the mixture, which the formula reads.
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What its formula needs."""
+        return self.formula.needs
 
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits: finite, or -inf for classes of probability 0.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        return self.formula.covariate_names
 
-        Returns
-        -------
-        array of shape (.., classes)
-            Finite logits with the arg max of the given ones.
-        """
+    def read(self, rows: FormulaRows, ops: Ops) -> FormulaRows:
+        """Give the rows with the finite logits of the mixture, whose arg max is the given one."""
+        logits = rows.logits
         share = ops.constant(self.share, logits)
         probs = ops.softmax(ops.gaps(logits))
         logs = ops.log(probs * (1.0 - share) + share / self.classes)
-        return keep_arg_max_of_scores(logs - ops.mean(logs), logits, ops)
+        return rows.with_logits(keep_arg_max_of_scores(logs - ops.mean(logs), logits, ops))
 
-    def row_temperatures(self, logits: Array, ops: Ops) -> Array:
-        """Compute one temperature per row, where the formula divides logits by temperatures.
-
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits: finite, or -inf for classes of probability 0.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
-
-        Returns
-        -------
-        array of shape (..)
-            The temperatures.
-        """
+    def row_temperatures(self, rows: FormulaRows, ops: Ops) -> Array:
+        """Compute one temperature per row, where the formula divides logits by temperatures."""
         formula = cast("TemperatureFormula", self.formula)
-        return formula.row_temperatures(self.read(logits, ops), ops)
+        return formula.row_temperatures(self.read(rows, ops), ops)
 
-    def scores(self, logits: Array, ops: Ops) -> Array:
-        """Compute the new logits, where the formula is a map of logits.
+    def scores(self, rows: FormulaRows, ops: Ops) -> Array:
+        """Compute the new logits, where the formula is a map of logits."""
+        return cast("LogitMap", self.formula).scores(self.read(rows, ops), ops)
 
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Logits: finite, or -inf for classes of probability 0.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
+    def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        return self.formula.probabilities(self.read(rows, ops), ops)
 
-        Returns
-        -------
-        array of shape (.., classes)
-            The new logits.
-        """
-        return cast("LogitMap", self.formula).scores(self.read(logits, ops), ops)
-
-    def probabilities(self, logits: Array, ops: Ops) -> Array:
-        return self.formula.probabilities(self.read(logits, ops), ops)
-
-    def log_probabilities(self, logits: Array, ops: Ops) -> Array:
-        return self.formula.log_probabilities(self.read(logits, ops), ops)
+    def log_probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        return self.formula.log_probabilities(self.read(rows, ops), ops)
 
 
 def unsmoothed(formula: Formula) -> Formula:

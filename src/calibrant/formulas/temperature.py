@@ -16,6 +16,7 @@ from calibrant.formulas._base import Formula, TemperatureFormula
 from calibrant.formulas._layers import checked_layers, network_output, widest
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import log_softmax, uniform, weighted_softmax
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import (
     LARGEST,
     SMALLEST,
@@ -61,8 +62,8 @@ class ConstantTemperature(TemperatureFormula):
     def keeps_arg_max(self) -> bool:
         return True
 
-    def temperature(self, logits: Array, ops: Ops) -> Array:
-        return ops.constant(self.value, logits)
+    def temperature(self, rows: FormulaRows, ops: Ops) -> Array:
+        return ops.constant(self.value, rows.logits)
 
 
 class Link(Part, ABC):
@@ -243,14 +244,25 @@ class NetworkTemperature(TemperatureFormula):
     def widest(self) -> int:
         return widest(self)
 
-    def read(self, logits: Array, ops: Ops) -> Array:
-        if self.clip is None:
-            return logits
-        clip = ops.constant(self.clip, logits)
-        return ops.clip(logits, -clip, clip)
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What the network reads beside the logits."""
+        return self.reading.needs
 
-    def temperature(self, logits: Array, ops: Ops) -> Array:
-        return self.from_inputs(self.reading.read(LogitRows(logits, ops)), ops)
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        return self.reading.covariate_names
+
+    def read(self, rows: FormulaRows, ops: Ops) -> FormulaRows:
+        if self.clip is None:
+            return rows
+        clip = ops.constant(self.clip, rows.logits)
+        return rows.with_logits(ops.clip(rows.logits, -clip, clip))
+
+    def temperature(self, rows: FormulaRows, ops: Ops) -> Array:
+        return self.from_inputs(
+            self.reading.read(LogitRows(rows.logits, ops, rows.covariates)), ops
+        )
 
     def from_inputs(self, inputs: Array, ops: Ops) -> Array:
         """Compute temperatures from the inputs of the network.
@@ -309,14 +321,16 @@ class Mixture(Formula):
     def keeps_arg_max(self) -> bool:
         return True
 
-    def probabilities(self, logits: Array, ops: Ops) -> Array:
+    def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
         scaled, plain, even = self._weights(logits, ops)
         gaps, temperature = ops.gaps(logits), ops.constant(self.temperature, logits)
         parts = weighted_softmax(ops.divide(gaps, temperature), scaled, ops)
         parts = parts + weighted_softmax(gaps, plain, ops)
         return parts + even * uniform(logits, ops)
 
-    def log_probabilities(self, logits: Array, ops: Ops) -> Array:
+    def log_probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
         # by the largest part, so that nothing underflows
         masked = ops.is_masked(logits)
         classes = ops.sum(ops.cast(ops.invert(masked), logits))

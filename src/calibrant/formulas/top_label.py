@@ -12,6 +12,7 @@ from calibrant.formulas._base import Formula
 from calibrant.formulas._curves import ProbabilityCurves
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import keep_arg_max_of_scores
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import checked_count, checked_number, checked_part, require
 
 SMALLEST_DIVISOR = 1e-300  # keeps 0 / 0 away: any such number gives the same result
@@ -67,7 +68,8 @@ class TopLabelMap(Formula):
     def n_classes(self) -> int:
         return self.classes
 
-    def probabilities(self, logits: Array, ops: Ops) -> Array:
+    def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
         spread = self._spread(logits, ops)
         rest = 1.0 - spread.confidence
         others = spread.shares(rest, ops)
@@ -77,7 +79,8 @@ class TopLabelMap(Formula):
         limit = ops.where(logits < ops.max(logits), below, confidence)
         return ops.where(spread.first, confidence, ops.minimum(ops.cast(others, logits), limit))
 
-    def log_probabilities(self, logits: Array, ops: Ops) -> Array:
+    def log_probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
         spread = self._spread(logits, ops)
         share = spread.shares(ops.full_like(spread.confidence, 1.0), ops)
         positive = share > 0.0

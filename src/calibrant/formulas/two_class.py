@@ -12,6 +12,7 @@ from calibrant.common.types import Array
 from calibrant.formulas._base import LogitMap
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import log_sigmoid
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import LARGEST, checked_number
 
 
@@ -49,12 +50,13 @@ class TwoClassMap(LogitMap, ABC):
         return 2
 
     @final
-    def scores(self, logits: Array, ops: Ops) -> Array:
+    def scores(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
         return ops.cast(self._wide_scores(logits, ops), logits)
 
     @final
-    def gaps(self, logits: Array, ops: Ops) -> Array:
-        return ops.gaps(self._wide_scores(logits, ops))
+    def gaps(self, rows: FormulaRows, ops: Ops) -> Array:
+        return ops.gaps(self._wide_scores(rows.logits, ops))
 
     def _wide_scores(self, logits: Array, ops: Ops) -> Array:
         """Half of the new log-odds for class 1, minus that for class 0."""

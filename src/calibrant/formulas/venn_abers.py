@@ -12,6 +12,7 @@ from calibrant.formulas._base import Formula
 from calibrant.formulas._curves import Steps
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import softmax
+from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import checked_count, checked_part, require
 
 
@@ -69,23 +70,25 @@ class VennAbersMap(Formula):
     def n_classes(self) -> int:
         return self.classes
 
-    def probabilities(self, logits: Array, ops: Ops) -> Array:
-        values = self._values(logits, ops)
+    def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
+        values = self._values(rows, ops)
         return ops.cast(values / ops.sum(values), logits)
 
-    def log_probabilities(self, logits: Array, ops: Ops) -> Array:
-        values = self._values(logits, ops)
+    def log_probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
+        logits = rows.logits
+        values = self._values(rows, ops)
         shown = values > 0.0
         logs = ops.where(shown, ops.log(ops.where(shown, values, 1.0)), -np.inf)
         return ops.cast(logs - ops.log(ops.sum(values)), logits)
 
-    def bounds(self, logits: Array, ops: Ops) -> tuple[Array, Array]:
+    def bounds(self, rows: FormulaRows, ops: Ops) -> tuple[Array, Array]:
         """Compute both probabilities of every class.
 
         Parameters
         ----------
-        logits : array of shape (.., classes)
-            Logits: finite, or -inf for masked classes.
+        rows : FormulaRows
+            The logits, and whatever else the formula needs.
         ops : Ops
             What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
 
@@ -96,13 +99,13 @@ class VennAbersMap(Formula):
         upper : array of shape (.., classes)
             The probabilities where it is taken to be this one, in float64.
         """
-        wide = ops.cast(logits, "float64")
+        wide = ops.cast(rows.logits, "float64")
         probs = softmax(wide, 1.0, ops)
         return ops.look_up(probs, self.lower), ops.look_up(probs, self.upper)
 
-    def _values(self, logits: Array, ops: Ops) -> Array:
+    def _values(self, rows: FormulaRows, ops: Ops) -> Array:
         """One probability for both, the best in the worst case of the log loss; 0 where masked."""
-        lower, upper = self.bounds(logits, ops)
+        lower, upper = self.bounds(rows, ops)
         values = upper / (1.0 - lower + upper)
-        masked = ops.is_masked(logits)
+        masked = ops.is_masked(rows.logits)
         return ops.where(masked, 0.0, values) if ops.any(masked) else values

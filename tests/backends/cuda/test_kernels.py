@@ -38,7 +38,7 @@ METHODS: dict[str, Callable[[], Calibrator]] = {
     "hts": lambda: calibrant.calibrator("hts", penalty=0.01),
     "smart": lambda: calibrant.calibrator("smart", penalty=0.01),
 }
-GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "files").glob("*.safetensors"))
+GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "files").glob("*.safetensors"))
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 
 

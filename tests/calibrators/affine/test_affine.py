@@ -45,7 +45,6 @@ from calibrant.calibrators.affine._loss import (
     evidence_penalty,
     fit_affine,
 )
-from calibrant.formulas._array_operations import ops_of
 from crafting import with_formula
 from row_functions import log_softmax, softmax
 
@@ -454,7 +453,7 @@ def test_float32_and_torch_agree_with_float64(fitted):
         assert narrow.dtype == np.float32
         np.testing.assert_allclose(narrow, probs, atol=2e-6)
         tensor = torch.asarray(logits)  # as on a device
-        tensor = model.formula_.probabilities(tensor, ops_of(tensor))
+        tensor = model.formula_(tensor)
         assert tensor.dtype == torch.float64
         np.testing.assert_allclose(tensor.numpy(), probs, atol=1e-12)
 

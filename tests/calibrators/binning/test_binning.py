@@ -24,7 +24,7 @@ from calibrant.calibrators import BayesianBinning, HistogramBinning, PlattBinner
 from calibrant.calibrators._logistic import fit_logistic
 from calibrant.calibrators.binning._bins import SortedScores, equal_mass_cuts
 from calibrant.common.errors import CalibrationWarning
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from row_functions import softmax
 
 METHODS = {
@@ -97,7 +97,7 @@ def test_pbmc_keeps_the_probabilities_of_an_absent_class(oracle, oracle_data, ab
     assert "Error" in oracle(f"ver_pbmc_absent_{absent}")["output"]["result"]
     logits, labels = oracle_data("A_val")
     seen = labels != absent
-    data = LabelledLogits(logits[seen], labels[seen], np.ones(seen.sum()))
+    data = Rows(logits[seen], labels[seen], np.ones(seen.sum()))
     with pytest.warns(CalibrationWarning, match="1 of 5 classes have no label") as caught:
         formula, info = PlattBinner(normalize=False)._fit_logits(data)  # not the rule of ``fit``
     assert len(caught) == 1

@@ -35,8 +35,8 @@ from calibrant.calibrators.increasing._quadrature import (
     growth,
     output_for,
 )
-from calibrant.formulas import IncreasingTable
-from calibrant.formulas._array_operations import NUMPY, ops_of
+from calibrant.formulas import FormulaRows, IncreasingTable
+from calibrant.formulas._array_operations import NUMPY
 from row_functions import log_softmax, softmax
 
 FORWARD = ["iop_diag_forward_h4_s20", "iop_diag_forward_h3x3_s50"]
@@ -264,8 +264,10 @@ def test_interpolation_is_exact_at_the_nodes():
     table = np.cumsum(np.random.default_rng(0).random(9))
     mapped = IncreasingTable(-2.0, 6.0, table, 0.5)
     nodes, beyond = np.linspace(-2.0, 6.0, 9)[None], np.array([[-4.0, 8.0]])
-    np.testing.assert_allclose(mapped.scores(nodes, NUMPY)[0], table)
-    np.testing.assert_allclose(mapped.scores(beyond, NUMPY), [[table[0] - 1, table[-1] + 1]])
+    np.testing.assert_allclose(mapped.scores(FormulaRows(nodes), NUMPY)[0], table)
+    np.testing.assert_allclose(
+        mapped.scores(FormulaRows(beyond), NUMPY), [[table[0] - 1, table[-1] + 1]]
+    )
 
 
 # --- the fit ---
@@ -364,7 +366,7 @@ def test_float32_and_torch_agree_with_float64():
         narrow = model.predict_proba(logits.astype(np.float32))
         np.testing.assert_allclose(narrow, probs, atol=1e-5)
         tensor = torch.asarray(logits)  # as on a device
-        tensor = model.formula_.probabilities(tensor, ops_of(tensor))
+        tensor = model.formula_(tensor)
         np.testing.assert_allclose(tensor.numpy(), probs, atol=1e-12)
 
 

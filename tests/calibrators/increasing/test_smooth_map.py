@@ -10,6 +10,8 @@ from scipy.special import log_softmax
 from calibrant.calibrators._best_temperature import scaling_start
 from calibrant.calibrators.increasing import _smooth
 from calibrant.calibrators.increasing._fit import GridLoss, make_grid
+from calibrant.data.rows import Rows
+from calibrant.formulas import FormulaRows
 from calibrant.formulas._array_operations import NUMPY
 
 
@@ -23,7 +25,7 @@ def bent_logits(rows: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.
 
 def problem_of(logits: np.ndarray, labels: np.ndarray, knots: int = 6) -> _smooth._CurveLoss:
     weight = np.ones(len(labels))
-    temperature = scaling_start(logits, labels, weight).temperature
+    temperature = scaling_start(Rows(logits, labels, weight)).temperature
     grid = make_grid(logits, labels, temperature)
     assert grid is not None
     places = _smooth._knots(logits, labels, weight, grid, knots)
@@ -34,7 +36,7 @@ def problem_of(logits: np.ndarray, labels: np.ndarray, knots: int = 6) -> _smoot
 def test_the_rows_losses_are_those_of_the_softmax_of_the_map():
     logits, labels = bent_logits(200, 5)
     weight = np.ones(200)
-    start = scaling_start(logits, labels, weight)
+    start = scaling_start(Rows(logits, labels, weight))
     problem = problem_of(logits, labels)
     theta = -np.log(start.temperature) + 0.1 * np.arange(6.0)
     grid = make_grid(logits, labels, start.temperature)
@@ -83,11 +85,11 @@ def test_it_finds_the_bend_and_improves_on_temperature_scaling():
     logits, labels = bent_logits(3000, 5)
     test_logits, test_labels = bent_logits(3000, 5, seed=1)
     weight = np.ones(3000)
-    start = scaling_start(logits, labels, weight)
-    found = _smooth.fit_smooth_map(logits, labels, weight, start, 12)
+    start = scaling_start(Rows(logits, labels, weight))
+    found = _smooth.fit_smooth_map(Rows(logits, labels, weight), start, 12)
     assert found.formula is not None
     rows = np.arange(3000)
-    logs = found.formula.log_probabilities(test_logits, NUMPY)[rows, test_labels]
+    logs = found.formula.log_probabilities(FormulaRows(test_logits), NUMPY)[rows, test_labels]
     scaled = log_softmax(test_logits / start.temperature, axis=1)[rows, test_labels]
     assert -logs.mean() < -scaled.mean() - 0.02
 
@@ -96,8 +98,8 @@ def test_temperature_scaling_where_it_is_the_truth():
     rng = np.random.default_rng(3)
     logits = 4.0 * rng.normal(size=(400, 5))
     labels = (0.5 * logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    start = scaling_start(logits, labels, np.ones(400))
-    found = _smooth.fit_smooth_map(logits, labels, np.ones(400), start, 12)
+    start = scaling_start(Rows(logits, labels, np.ones(400)))
+    found = _smooth.fit_smooth_map(Rows(logits, labels, np.ones(400)), start, 12)
     assert found.details["choice"] in ("temperature scaling", "pull of 300 rows")
 
 
@@ -107,8 +109,8 @@ def test_whole_weights_count_repeated_rows():
     repeated = np.repeat(np.arange(300), weight.astype(int))
     pairs = []
     for index, w in ((np.arange(300), weight), (repeated, np.ones(len(repeated)))):
-        start = scaling_start(logits[index], labels[index], w)
-        problem = _smooth.fit_smooth_map(logits[index], labels[index], w, start, 8)
+        start = scaling_start(Rows(logits[index], labels[index], w))
+        problem = _smooth.fit_smooth_map(Rows(logits[index], labels[index], w), start, 8)
         pairs.append(problem.details["path"])
     for one, other in zip(*pairs, strict=True):
         assert one["left_out_loss"] == pytest.approx(other["left_out_loss"], rel=0.02)
@@ -116,5 +118,5 @@ def test_whole_weights_count_repeated_rows():
 
 def test_equal_logits_have_no_map():
     logits, labels = np.zeros((30, 3)), np.arange(30) % 3
-    start = scaling_start(logits, labels, np.ones(30))
-    assert _smooth.fit_smooth_map(logits, labels, np.ones(30), start, 12).formula is None
+    start = scaling_start(Rows(logits, labels, np.ones(30)))
+    assert _smooth.fit_smooth_map(Rows(logits, labels, np.ones(30)), start, 12).formula is None

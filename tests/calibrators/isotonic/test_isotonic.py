@@ -32,7 +32,7 @@ from calibrant.calibrators import (
 )
 from calibrant.calibrators.isotonic._regression import flat_line, isotonic_blocks
 from calibrant.data.binning import BinStats
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from row_functions import softmax
 
 METHODS = [IsotonicOneVsAll, IsotonicOneVsAllTS, MultiClassIsotonic]
@@ -90,7 +90,7 @@ def test_absent_class_is_the_authors(oracle, oracle_data):
     val, labels = oracle_data("B_val")
     seen = labels != 2
     test, _ = oracle_data("B_test")
-    data = LabelledLogits(val[seen], labels[seen], np.ones(seen.sum()))
+    data = Rows(val[seen], labels[seen], np.ones(seen.sum()))
     for name in ("irova", "irm"):  # without the rule of ``fit`` for classes that were not seen
         formula, info = RAW[name]()._fit_logits(data)
         assert np.abs(formula(test) - record["output"][name]).max() < record["tol"]

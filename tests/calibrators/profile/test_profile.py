@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import calibrant
 from calibrant import TemperatureProfile
+from calibrant.calibrators.profile import temperature_profile
 from calibrant.calibrators.profile.losses import LOSSES, ProfileLoss
 from hard_logits import adversarial
 
@@ -65,7 +66,7 @@ def assert_read_right(logits: np.ndarray, tolerance: float, rounds: int = 12, **
 @pytest.fixture
 def always_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Summarise few classes by nodes as well."""
-    monkeypatch.setattr("calibrant.profile.EXACT_CLASSES", 1)
+    monkeypatch.setattr(temperature_profile, "EXACT_CLASSES", 1)
 
 
 # --- accuracy ---------------------------------------------------------------------------------
@@ -280,7 +281,9 @@ def test_take_is_the_profile_of_the_chosen_rows(classes, index):
 
 @pytest.mark.parametrize("classes", [7, 1000])
 def test_threads_do_not_change_a_bit(classes, monkeypatch):
-    monkeypatch.setattr("calibrant.profile.TILE_ELEMENTS", 7 * classes)
+    monkeypatch.setattr(
+        "calibrant.calibrators.profile.temperature_profile.TILE_ELEMENTS", 7 * classes
+    )
     logits, labels, _ = example(classes)
     one, two = (TemperatureProfile.from_logits(logits, labels, n_jobs=n) for n in (1, 2))
     assert_same(one, two)
@@ -288,7 +291,7 @@ def test_threads_do_not_change_a_bit(classes, monkeypatch):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_progress_rises_to_all_rows(threads, monkeypatch):
-    monkeypatch.setattr("calibrant.profile.TILE_ELEMENTS", 700)
+    monkeypatch.setattr(temperature_profile, "TILE_ELEMENTS", 700)
     calls: list[tuple[int, int]] = []
     logits, labels, _ = example(7)
     TemperatureProfile.from_logits(

@@ -12,7 +12,7 @@ from sklearn.base import clone
 import calibrant
 from calibrant import ETS, TS, CalibrationWarning, TemperatureProfile, Uncalibrated
 from calibrant.calibrators._optimizers import simplex_quadratic
-from calibrant.data.likely_mistakes import look_like_probabilities
+from calibrant.data.likely_mistakes import looks_like_probabilities
 from calibrant.formulas import Mixture
 from crafting import with_formula
 
@@ -210,7 +210,7 @@ def with_state(temperature: float, weights: list[float]) -> ETS:
 def test_laws_of_prediction(logits, temperature, weights, single):
     ets = with_state(temperature, weights)
     logits = logits.astype(np.float32) if single else logits
-    assume(not look_like_probabilities(logits))
+    assume(not looks_like_probabilities(logits))
     probs, logs = ets.predict_proba(logits), ets.predict_log_proba(logits)
     rows, top = np.arange(len(logits)), logits.argmax(axis=1)
     np.testing.assert_array_equal(ets.predict(logits), top)

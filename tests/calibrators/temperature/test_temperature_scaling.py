@@ -271,7 +271,7 @@ def test_prediction_by_tiles_is_prediction_row_by_row(monkeypatch):
     logits, labels = sampled(103, 7, 2.0)
     ts = TS().fit(logits, labels)
     whole = ts.predict_proba(logits)
-    monkeypatch.setattr("calibrant.data.checks.row_tiles.__defaults__", (70,))
+    monkeypatch.setattr("calibrant.common.arrays.row_tiles.__defaults__", (70,))
     np.testing.assert_array_equal(ts.predict_proba(logits), whole)
     np.testing.assert_array_equal(ts.predict(logits), logits.argmax(axis=1))
 

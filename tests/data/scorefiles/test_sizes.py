@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant import FileError, _memory
+from calibrant import FileError
+from calibrant.common import memory as _memory
 from calibrant.scorefiles import read_scores
 from cli_support import PEAK, python, refuse, succeed
 

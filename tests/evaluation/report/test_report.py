@@ -205,7 +205,7 @@ def test_names_are_neither_markup_nor_marks_of_direction(rows):
 
 
 def test_the_script_gives_plotly_no_bare_name():
-    script = files("calibrant.report").joinpath("page.js").read_text()
+    script = files("calibrant.evaluation.report").joinpath("page.js").read_text()
     bare = re.compile(r"<b>\$\{name\}|\bname, (mode|showlegend)|showlegend: false, name,")
     assert not bare.search(script)
     assert script.count("label(name)") >= 8

@@ -21,8 +21,9 @@ from pyarrow import dataset
 
 import calibrant
 from calibrant import FileError
+from calibrant.scale.streams import _applying
 from calibrant.scale.streams._manifest import digest_of_file
-from calibrant.streams import _applying, apply_stream, evaluate_stream, open_stream
+from calibrant.streams import apply_stream, evaluate_stream, open_stream
 from cli_support import SOURCE
 from stream_support import contents, lists, rows, write_folder, write_table
 

@@ -9,8 +9,9 @@ import pytest
 
 import calibrant
 from calibrant.metrics import CalibrationMeter, ConfidenceMeter
+from calibrant.scale.streams import _evaluating
 from calibrant.scale.streams._evaluating import Judge, Measured, judged
-from calibrant.streams import _evaluating, apply_stream, evaluate_stream, open_stream
+from calibrant.streams import apply_stream, evaluate_stream, open_stream
 from stream_support import rows, write_folder, write_table
 
 LOGITS, LABELS = rows()

@@ -35,7 +35,7 @@ from calibrant.formulas import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from calibrant.backends.cuda import Answer, Numbers, Plan
+    from calibrant.backends.cuda.kernels import Answer, Numbers, Plan
 
 Output = Literal["probabilities", "log_probabilities", "confidence"]
 
@@ -69,7 +69,7 @@ def fused(formula: Formula, logits: Array, output: Output) -> Answer | None:
     plan, numbers = _prepared(formula, logits.device)
     if plan is None or numbers is None or not can_compute(plan, logits, output):
         return None
-    from calibrant.backends.cuda import calibrate
+    from calibrant.backends.cuda.kernels import calibrate
 
     return calibrate(plan, numbers, logits, output, check=True)
 
@@ -86,7 +86,7 @@ def fused_by_tensors(
     tensors = [fitted(path) for path in plan.numbers]
     if any(one.requires_grad or one.device != logits.device for one in tensors):
         return None
-    from calibrant.backends.cuda import Numbers, calibrate
+    from calibrant.backends.cuda.kernels import Numbers, calibrate
 
     rows = logits.reshape(-1, logits.shape[-1])
     answer = calibrate(plan, Numbers(tensors), rows, output, check=False)
@@ -99,7 +99,7 @@ def can_compute(plan: Plan, logits: Tensor, output: Output) -> bool:
     """Whether a kernel may take the place of plain operations on this tensor, here and now."""
     import torch
 
-    from calibrant.backends.cuda import INPUTS, MIXTURE
+    from calibrant.backends.cuda.kernels import INPUTS, MIXTURE
 
     return (
         type(logits) is torch.Tensor
@@ -130,7 +130,7 @@ def _prepared(formula: Formula, device: Any) -> Prepared:
 def _prepare(formula: Formula, device: Any) -> Prepared:
     import torch
 
-    from calibrant.backends.cuda import Numbers
+    from calibrant.backends.cuda.kernels import Numbers
 
     plan = plan_of(formula)
     if plan is None:
@@ -163,19 +163,19 @@ def plan_of(formula: Formula) -> Plan | None:
 
 
 def _constant(formula: ConstantTemperature) -> Plan:
-    from calibrant.backends.cuda import CONSTANT, Plan
+    from calibrant.backends.cuda.kernels import CONSTANT, Plan
 
     return Plan(CONSTANT, ("value",))
 
 
 def _mixture(formula: Mixture) -> Plan:
-    from calibrant.backends.cuda import MIXTURE, Plan
+    from calibrant.backends.cuda.kernels import MIXTURE, Plan
 
     return Plan(MIXTURE, ("temperature", "weights"))
 
 
 def _network(formula: NetworkTemperature) -> Plan | None:
-    from calibrant.backends.cuda import NETWORK, Plan
+    from calibrant.backends.cuda.kernels import NETWORK, Plan
 
     reading, link = _READINGS.get(type(formula.reading)), _LINKS.get(type(formula.link))
     widths = _member_widths(formula)

@@ -73,7 +73,8 @@ def export(
         raise ValueError(f"opset must be at least {OLDEST_OPSET}, got {opset}")
     source = graph_source(calibrator, n_classes)
     temperature = "temperature" if source.has_temperature else None
-    names = GraphNames(source.input, "probabilities", "confidence", temperature)
+    covariates = "covariates" if "covariates" in source.formula.needs else None
+    names = GraphNames(source.input, "probabilities", "confidence", temperature, covariates)
     write(_model(source, names, np.dtype(dtype), opset), path)
     return names
 
@@ -85,12 +86,16 @@ def _model(source: GraphSource, names: GraphNames, dtype: np.dtype[Any], opset: 
     kind = helper.np_dtype_to_tensor_dtype(dtype)
     rows: list[Any] = ["batch"]
     shapes = dict.fromkeys(names.outputs, rows) | {names.probabilities: [*rows, source.n_classes]}
+    inputs = [output_info(names.input, kind, [*rows, source.n_classes])]
+    if names.covariates is not None:
+        columns = len(source.formula.covariate_names)
+        inputs.append(output_info(names.covariates, kind, [*rows, columns]))
     imports = [helper.make_opsetid("", opset)]
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
             f"calibrant_{source.method}",
-            [output_info(names.input, kind, [*rows, source.n_classes])],
+            inputs,
             [output_info(name, kind, shapes[name]) for name in names.outputs],
             graph.initializers,
         ),

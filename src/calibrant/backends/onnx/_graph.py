@@ -12,7 +12,7 @@ from calibrant.backends.onnx._ops import GraphOps
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
 from calibrant.common.types import InputKind
-from calibrant.formulas import Formula, TemperatureFormula
+from calibrant.formulas import Formula, FormulaRows, TemperatureFormula
 from calibrant.formulas._row_functions import ordered_log_odds
 
 LARGEST_FLOAT16 = 65504.0
@@ -32,12 +32,15 @@ class GraphNames:
         The largest probability of each row.
     temperature : str or None
         The temperature of each row; None where the method has none.
+    covariates : str or None
+        The second input, of a calibrator that was fitted with covariates.
     """
 
     input: str
     probabilities: str
     confidence: str
     temperature: str | None
+    covariates: str | None = None
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -119,11 +122,15 @@ def emit(
     scores = layout.classes_last(graph.tensor(names.input, dtype))
     scores = scores.cast(np.float64 if dtype == np.float64 else np.float32)
     logits = ordered_log_odds(scores, ops) if source.input == "probs" else scores
-    probabilities = formula.probabilities(logits, ops)
+    covariates = None
+    if names.covariates is not None:
+        covariates = graph.tensor(names.covariates, dtype).cast(scores.dtype)
+    rows = FormulaRows(logits, covariates)
+    probabilities = formula.probabilities(rows, ops)
     layout.as_given(probabilities).cast(dtype).named(names.probabilities)
     probabilities.max().drop_last_axis().cast(dtype).named(names.confidence)
     if isinstance(formula, TemperatureFormula) and names.temperature is not None:
-        temperature = formula.row_temperatures(logits, ops)
+        temperature = formula.row_temperatures(rows, ops)
         if dtype == np.float16:
             temperature = temperature.at_most(LARGEST_FLOAT16)
         temperature.cast(dtype).named(names.temperature)

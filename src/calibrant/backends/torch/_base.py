@@ -15,7 +15,7 @@ from calibrant.backends.torch._ops import BufferName, ModuleCurves, TorchOps, bu
 from calibrant.common.types import InputKind
 from calibrant.data.checks import class_axis_of
 from calibrant.data.likely_mistakes import warn_if_probabilities
-from calibrant.formulas import Confidence, Formula, TemperatureFormula, confidence_of
+from calibrant.formulas import Confidence, Formula, FormulaRows, TemperatureFormula, confidence_of
 from calibrant.formulas._curves import Curves
 from calibrant.formulas._row_functions import ordered_log_odds
 from calibrant.formulas._serialization import map_fields
@@ -66,11 +66,12 @@ class CalibratorModule(nn.Module):
         self.method, self.input, self.class_axis = method, kind, class_axis
         self.n_classes = formula.n_classes if n_classes is None else n_classes
         self._fewest, self._keeps_arg_max = formula.fewest_classes, formula.keeps_arg_max
+        self._needs = formula.needs
         self._unseen = kind == "logits"  # what kind of scores come has not been looked at
         self._plan = plan_of(formula)
         self._formula = cast("Formula", map_fields(formula, self._kept))
 
-    def forward(self, scores: Tensor) -> Tensor:
+    def forward(self, scores: Tensor, covariates: Tensor | None = None) -> Tensor:
         """Compute calibrated probabilities.
 
         Parameters
@@ -78,6 +79,8 @@ class CalibratorModule(nn.Module):
         scores : Tensor of shape (.., classes)
             What the calibrator was fitted on: logits or probabilities. With ``class_axis`` the
             classes are that dimension.
+        covariates : Tensor of shape (.., columns), optional
+            For a calibrator that was fitted with covariates, in the order of the fit.
 
         Returns
         -------
@@ -95,11 +98,11 @@ class CalibratorModule(nn.Module):
         if kernel is not None:
             return _moved(kernel[0], -1, axis)
         with _full_precision(scores):
-            logits = self._logits(scores)
-            probs = cast("Tensor", self._formula.probabilities(logits, self._ops))
+            rows = self._rows(scores, covariates)
+            probs = cast("Tensor", self._formula.probabilities(rows, self._ops))
             return _moved(probs, -1, axis)
 
-    def log_proba(self, scores: Tensor) -> Tensor:
+    def log_proba(self, scores: Tensor, covariates: Tensor | None = None) -> Tensor:
         """Compute the logarithms of the calibrated probabilities.
 
         Parameters
@@ -107,6 +110,8 @@ class CalibratorModule(nn.Module):
         scores : Tensor of shape (.., classes)
             What the calibrator was fitted on: logits or probabilities. With ``class_axis`` the
             classes are that dimension.
+        covariates : Tensor of shape (.., columns), optional
+            For a calibrator that was fitted with covariates, in the order of the fit.
 
         Returns
         -------
@@ -119,11 +124,11 @@ class CalibratorModule(nn.Module):
         if kernel is not None:
             return _moved(kernel[0], -1, axis)
         with _full_precision(scores):
-            logits = self._logits(scores)
-            logs = cast("Tensor", self._formula.log_probabilities(logits, self._ops))
+            rows = self._rows(scores, covariates)
+            logs = cast("Tensor", self._formula.log_probabilities(rows, self._ops))
             return _moved(logs, -1, axis)
 
-    def confidence(self, scores: Tensor) -> Confidence:
+    def confidence(self, scores: Tensor, covariates: Tensor | None = None) -> Confidence:
         """Compute the predicted class of each row and its probability alone.
 
         Parameters
@@ -131,6 +136,8 @@ class CalibratorModule(nn.Module):
         scores : Tensor of shape (.., classes)
             What the calibrator was fitted on: logits or probabilities. With ``class_axis`` the
             classes are that dimension.
+        covariates : Tensor of shape (.., columns), optional
+            For a calibrator that was fitted with covariates, in the order of the fit.
 
         Returns
         -------
@@ -148,8 +155,8 @@ class CalibratorModule(nn.Module):
             has_temperature = isinstance(self._formula, TemperatureFormula)
             return Confidence(label, probability, temperature if has_temperature else None)
         with _full_precision(scores):
-            logits = self._logits(scores)
-            return confidence_of(self._formula, logits, self._ops, self._keeps_arg_max)
+            rows = self._rows(scores, covariates)
+            return confidence_of(self._formula, rows, self._ops, self._keeps_arg_max)
 
     def _by_kernel(self, scores: Tensor, output: Output) -> tuple[Tensor, ...] | None:
         """The result of one fused kernel, where there is one for this method and this tensor."""
@@ -183,8 +190,11 @@ class CalibratorModule(nn.Module):
             )
         return _moved(scores, axis, -1), axis
 
-    def _logits(self, scores: Tensor) -> Tensor:
-        """The logits of scores with the classes last."""
+    def _rows(self, scores: Tensor, covariates: Tensor | None) -> FormulaRows:
+        """What the formula reads: the logits of scores with the classes last, and covariates."""
+        if (covariates is None) == ("covariates" in self._needs):
+            rule = "needs covariates" if covariates is None else "was fitted without covariates"
+            raise ValueError(f"the calibrator {rule}")
         if self._unseen and not torch.compiler.is_compiling():
             self._look_at(scores)
         if not scores.dtype.is_floating_point:
@@ -193,7 +203,7 @@ class CalibratorModule(nn.Module):
             scores = scores.float()
         if self.input == "probs":
             scores = cast("Tensor", ordered_log_odds(scores, self._ops))
-        return scores
+        return FormulaRows(scores, None if covariates is None else covariates.to(scores.dtype))
 
     def _look_at(self, scores: Tensor) -> None:
         """Warn of probabilities, once, where their values can be read without waiting."""
@@ -260,7 +270,7 @@ class TemperatureModule(CalibratorModule):
         The dimension of the classes; None is the last one.
     """
 
-    def temperature(self, scores: Tensor) -> Tensor:
+    def temperature(self, scores: Tensor, covariates: Tensor | None = None) -> Tensor:
         """Compute the temperature of each row.
 
         Parameters
@@ -268,6 +278,8 @@ class TemperatureModule(CalibratorModule):
         scores : Tensor of shape (.., classes)
             What the calibrator was fitted on: logits or probabilities. With ``class_axis`` the
             classes are that dimension.
+        covariates : Tensor of shape (.., columns), optional
+            For a calibrator that was fitted with covariates, in the order of the fit.
 
         Returns
         -------
@@ -279,9 +291,9 @@ class TemperatureModule(CalibratorModule):
         if kernel is not None:
             return kernel[2]
         with _full_precision(scores):
-            logits = self._logits(scores)
+            rows = self._rows(scores, covariates)
             formula = cast("TemperatureFormula", self._formula)
-            return cast("Tensor", formula.row_temperatures(logits, self._ops))
+            return cast("Tensor", formula.row_temperatures(rows, self._ops))
 
 
 def _moved(values: Tensor, axis: int, to: int) -> Tensor:

@@ -23,7 +23,7 @@ from calibrant.common.arrays import row_tiles
 from calibrant.common.progress import reporter
 from calibrant.common.threads import available_cores, mapping
 from calibrant.common.types import Floats, Progress
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import effective_rows, shares
 from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas.affine import AffineMap, Features, PlainLogits, affine_inputs
@@ -40,7 +40,7 @@ INTERCEPT_PULL = 3.0  # ... and on intercepts
 class AffineMethod:
     """What one affine method does its own way."""
 
-    features: Callable[[Start, LabelledLogits], Features]
+    features: Callable[[Start, Rows], Features]
     unit: Callable[[Start], float]  # the slope at which the map is the start
     penalty: Callable[[NDArray[Any], Floats], Penalty]  # for features of rows with such weights
     full: bool  # whether the slopes are a matrix, or one number per class
@@ -48,7 +48,7 @@ class AffineMethod:
 
 
 def fit_affine_map(
-    data: LabelledLogits,
+    data: Rows,
     method: AffineMethod,
     *,
     max_iter: int,
@@ -56,7 +56,7 @@ def fit_affine_map(
     progress: Progress,
 ) -> Fitted:
     """Temperature scaling, and from there the slopes and intercepts of least penalised NLL."""
-    start = scaling_start(data.logits, data.labels, data.weight)
+    start = scaling_start(data)
     formula, info, _ = fit_from_start(
         data, method, start, max_iter=max_iter, title=title, progress=progress
     )
@@ -64,7 +64,7 @@ def fit_affine_map(
 
 
 def fit_from_start(
-    data: LabelledLogits,
+    data: Rows,
     method: AffineMethod,
     start: Start,
     *,
@@ -75,7 +75,7 @@ def fit_from_start(
 ) -> tuple[AffineMap, FitInfo, Floats]:
     """The same from a given start; ``first`` is another fit's flat solution, the last one given."""
     read, unit = method.features(start, data), method.unit(start)
-    masked = np.isneginf(data.logits)
+    masked = np.asarray(np.isneginf(data.logits))
     features = _features(read, unit, data.logits, masked)
     with reporter(f"fitting {title}", progress) as report:
         fit = fit_affine(
@@ -94,7 +94,7 @@ def fit_from_start(
     return formula, _info(start, fit, method), fit.minimum.x
 
 
-def plain_logits(start: Start, data: LabelledLogits) -> Features:
+def plain_logits(start: Start, data: Rows) -> Features:
     """The features of methods that read the logits themselves."""
     return PlainLogits(origin_of(data.logits.max(axis=1), data.weight, start.temperature))
 

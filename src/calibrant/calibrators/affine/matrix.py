@@ -22,7 +22,7 @@ from calibrant.calibrators.affine._fit import (
 )
 from calibrant.calibrators.affine._loss import Penalty, row_means
 from calibrant.common.types import Floats, InputKind, Progress
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import Features, LogProbabilities
 
 
@@ -49,7 +49,7 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
         self.input = input
 
     @abstractmethod
-    def _features(self, start: Start, data: LabelledLogits) -> Features:
+    def _features(self, start: Start, data: Rows) -> Features:
         """What the matrix reads."""
 
     @final
@@ -60,7 +60,7 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
         check_counts(self, "max_iter")
 
     @final
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         method = AffineMethod(
             features=self._features,
             unit=lambda start: 1.0 / start.temperature,
@@ -142,7 +142,7 @@ class MatrixScaling(FullMatrixCalibrator):
     (10, 10)
     """
 
-    def _features(self, start: Start, data: LabelledLogits) -> Features:
+    def _features(self, start: Start, data: Rows) -> Features:
         return plain_logits(start, data)
 
 
@@ -201,5 +201,5 @@ class DirichletCalibration(FullMatrixCalibrator):
     (10, 10)
     """
 
-    def _features(self, start: Start, data: LabelledLogits) -> Features:
+    def _features(self, start: Start, data: Rows) -> Features:
         return LogProbabilities()

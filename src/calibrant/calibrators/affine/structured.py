@@ -14,7 +14,7 @@ from calibrant.calibrators.affine._base import NO_MATRIX, AffineCalibrator
 from calibrant.calibrators.affine._fit import AffineMethod, fit_affine_map
 from calibrant.calibrators.affine._loss import Penalty
 from calibrant.common.types import Floats, InputKind, Progress
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import effective_rows
 from calibrant.formulas import AffineMap, Features, SmoothedLogProbabilities
 
@@ -43,7 +43,7 @@ class StructuredCalibrator(AffineCalibrator, ABC):
         check_counts(self, "max_iter")
 
     @final
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         method = AffineMethod(_smoothed, lambda start: 1.0, _penalty, self._full)
         return fit_affine_map(
             data,
@@ -54,7 +54,7 @@ class StructuredCalibrator(AffineCalibrator, ABC):
         )
 
 
-def _smoothed(start: Start, data: LabelledLogits) -> Features:
+def _smoothed(start: Start, data: Rows) -> Features:
     rows = effective_rows(data.weight)
     return SmoothedLogProbabilities(start.temperature, 1.0 / (rows + 1.0))
 

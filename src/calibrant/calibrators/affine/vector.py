@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import Start, scaled_profile, start_of_profile
-from calibrant.calibrators._choosing import part_of, row_nll, simplest_of_the_best
+from calibrant.calibrators._choosing import row_nll, simplest_of_the_best
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._parameters import check_counts, check_strength
 from calibrant.calibrators._sampling import sample_of_logits, sampled, sampled_profile
@@ -26,7 +26,7 @@ from calibrant.calibrators.affine._fit import (
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.common.types import Floats, InputKind, Progress
 from calibrant.data.folds import folds_of
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import effective_rows, shares
 from calibrant.formulas import AffineMap
 
@@ -106,8 +106,8 @@ class VectorScaling(AffineCalibrator):
         check_strength("intercept_penalty", self.intercept_penalty)
         check_counts(self, "max_iter")
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
-        profile = scaled_profile(data.logits, data.labels, data.weight, "logits")
+    def _fit_logits(self, data: Rows) -> Fitted:
+        profile = scaled_profile(data)
         ease, details = EASES[0], {}
         if "auto" in (self.slope_penalty, self.intercept_penalty):
             sample = sample_of_logits(data)
@@ -118,7 +118,7 @@ class VectorScaling(AffineCalibrator):
         return formula, replace(info, details={**info.details, **details})
 
     def _choose(
-        self, data: LabelledLogits, profile: TemperatureProfile
+        self, data: Rows, profile: TemperatureProfile
     ) -> tuple[float, list[dict[str, Any]]]:
         """By what the automatic penalties are multiplied, and what was tried."""
         folds = folds_of(data)
@@ -141,20 +141,20 @@ class VectorScaling(AffineCalibrator):
         return EASES[chosen], tried
 
     def _left_out(
-        self, data: LabelledLogits, profile: TemperatureProfile, fold: NDArray[np.intp]
+        self, data: Rows, profile: TemperatureProfile, fold: NDArray[np.intp]
     ) -> Iterator[Floats]:
         """The NLL of a fold's rows under fits on the others, each from the last one's solution."""
         kept = np.setdiff1d(np.arange(len(data.labels)), fold)
         start, solution = start_of_profile(profile.take(kept)), None
         for ease in EASES:
             formula, _, solution = self._fit_eased(
-                part_of(data, kept), start, ease, progress=False, first=solution
+                data.take(kept), start, ease, progress=False, first=solution
             )
-            yield row_nll(formula, part_of(data, fold))
+            yield row_nll(formula, data.take(fold))
 
     def _fit_eased(
         self,
-        data: LabelledLogits,
+        data: Rows,
         start: Start,
         ease: float,
         progress: Progress,

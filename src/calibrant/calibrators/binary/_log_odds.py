@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.common.types import Floats
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import as_counts, weighted_mean
 from calibrant.formulas._serialization import LARGEST
 
@@ -24,7 +24,7 @@ class LogOdds:
     weight: Floats
 
     @classmethod
-    def of(cls, data: LabelledLogits) -> LogOdds:
+    def of(cls, data: Rows) -> LogOdds:
         """Those of the rows with two finite logits: a masked class says nothing."""
         used = np.isfinite(data.logits).all(axis=1)
         bounded = np.clip(data.logits[used], -LARGEST, LARGEST)  # as the formulas do

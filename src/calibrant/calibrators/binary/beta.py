@@ -12,7 +12,7 @@ from calibrant.calibrators._logistic import fit_logistic
 from calibrant.calibrators.binary._log_odds import LogOdds
 from calibrant.common.errors import warn
 from calibrant.common.types import Floats, InputKind
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import BetaOdds
 
 
@@ -67,7 +67,7 @@ class BetaCalibration(LogitCalibrator):
     def _check_parameters(self) -> None:
         """There are none."""
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         rows = LogOdds.of(data)
         if rows.hit.all() or not rows.hit.any():
             warn(

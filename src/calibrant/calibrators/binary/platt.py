@@ -13,7 +13,7 @@ from calibrant.calibrators._one_vs_all import Column
 from calibrant.calibrators.binary._log_odds import LogOdds
 from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds
 from calibrant.common.types import Floats, InputKind
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import LinearOdds, LogitMap, OddsMap
 
 MIDDLE = np.array([0.5])
@@ -86,7 +86,7 @@ class PlattScaling(LogitCalibrator):
     def _check_parameters(self) -> None:
         """There are none."""
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         if data.n_classes > 2:
             return fit_odds(data, _sigmoid, type(self).__name__, progress=False)
         rows = LogOdds.of(data)

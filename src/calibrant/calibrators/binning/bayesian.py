@@ -15,7 +15,7 @@ from calibrant.calibrators._parameters import check_positive
 from calibrant.calibrators.binning._bins import SortedScores, equal_mass_cuts
 from calibrant.common.progress import reporter
 from calibrant.common.types import Floats, InputKind, Progress
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import ColumnMap, Steps
 
 SPREAD = 10.0  # models have between n^(1/3) / 10 and 10 n^(1/3) bins (the paper's C)
@@ -85,7 +85,7 @@ class BayesianBinning(LogitCalibrator):
     def _check_parameters(self) -> None:
         check_positive("prior_strength", self.prior_strength)
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         columns = ClassColumns.from_logits(data)
         with reporter(f"fitting {type(self).__name__}", self.progress) as report:
             sizes = _ModelSizes.of(columns.weight)

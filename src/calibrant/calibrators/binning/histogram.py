@@ -24,7 +24,7 @@ from calibrant.calibrators.binning._bins import (
 )
 from calibrant.common.progress import reporter
 from calibrant.common.types import Floats, InputKind, Progress
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import ColumnMap, Steps, TopLabelMap
 
 MODES = ("one-vs-all", "top-label")
@@ -98,7 +98,7 @@ class HistogramBinning(LogitCalibrator):
         check_choice("binning", self.binning, BINNINGS)
         check_counts(self, "n_bins")
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         info = FitInfo(True, EXACT)
         if self.mode == "top-label":
             return TopLabelMap(

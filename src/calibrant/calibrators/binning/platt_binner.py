@@ -23,7 +23,7 @@ from calibrant.common.errors import warn
 from calibrant.common.progress import reporter
 from calibrant.common.threads import available_cores, mapping
 from calibrant.common.types import Floats, InputKind, Progress
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import ClassSigmoids, ColumnMap, Steps
 from calibrant.formulas._array_operations import NUMPY
 
@@ -89,7 +89,7 @@ class PlattBinner(LogitCalibrator):
     def _check_parameters(self) -> None:
         check_counts(self, "n_bins")
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         columns = ClassColumns.from_logits(data)
         fits = self._fit_classes(columns)
         slope, intercept = np.column_stack([fit.coefficients for fit in fits])

@@ -25,7 +25,7 @@ from calibrant.calibrators._optimizers import Minimum, lbfgs
 from calibrant.calibrators.increasing._quadrature import Rule, growth, output_for
 from calibrant.common.arrays import row_tiles
 from calibrant.common.types import Floats, Report
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import shares, weighted_quantiles
 from calibrant.formulas.increasing import FINEST
 
@@ -220,7 +220,7 @@ def deciding_logits(logits: Floats, labels: NDArray[np.int64]) -> Floats:
     return np.column_stack([np.partition(logits, -2, axis=1)[:, -2:], true])
 
 
-def make_start(data: LabelledLogits, grid: Grid, temperature: float) -> DiagStart:
+def make_start(data: Rows, grid: Grid, temperature: float) -> DiagStart:
     """From the logits that decide."""
     deciding = deciding_logits(data.logits, data.labels)
     finite = np.isfinite(deciding)

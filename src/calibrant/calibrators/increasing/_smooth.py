@@ -34,7 +34,7 @@ from calibrant.calibrators.increasing._fit import (
     make_grid,
 )
 from calibrant.common.types import Floats, Labels
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import copies, effective_rows, weighted_quantiles
 from calibrant.formulas import IncreasingTable
 
@@ -56,26 +56,20 @@ class SmoothMap:
     details: dict[str, Any]
 
 
-def fit_smooth_map(
-    logits: Floats,
-    labels: Labels,
-    weight: Floats,
-    start: Start,
-    knots: int,
-    more: LabelledLogits | None = None,
-) -> SmoothMap:
+def fit_smooth_map(data: Rows, start: Start, knots: int, more: Rows | None = None) -> SmoothMap:
     """The smooth map of labelled logits; ``start`` is their temperature scaling.
 
     ``more`` rows, where there are some, move what these rows choose.
     """
-    rows = LabelledLogits(logits, labels, weight) if more is None else more
+    rows = data if more is None else more
     grid = make_grid(rows.logits, rows.labels, start.temperature)
     places = None if grid is None else _knots(rows.logits, rows.labels, rows.weight, grid, knots)
     if grid is None or places is None or len(places) < 3 or not start.converged:
         return SmoothMap(None, 0.0, {"choice": "temperature scaling", "path": []})
-    problem = _CurveLoss(GridLoss(logits, labels, weight, grid, start.temperature), grid, places)
-    theta, names, left_out = problem.path(-np.log(start.temperature), weight)
-    choice, path = simplest_of_the_best(names, left_out, weight, PATIENCE)
+    loss = GridLoss(data.logits, data.labels, data.weight, grid, start.temperature)
+    problem = _CurveLoss(loss, grid, places)
+    theta, names, left_out = problem.path(-np.log(start.temperature), data.weight)
+    choice, path = simplest_of_the_best(names, left_out, data.weight, PATIENCE)
     details = {"choice": names[choice], "path": path}
     if choice == 0:
         return SmoothMap(None, 0.0, details)

@@ -40,9 +40,9 @@ from calibrant.common.progress import reporter
 from calibrant.common.random import generator
 from calibrant.common.threads import one_blas_thread
 from calibrant.common.types import Floats, InputKind, Progress, RandomState
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import effective_rows, shares
-from calibrant.formulas import IncreasingTable, LogitMap, QuadratureMap
+from calibrant.formulas import FormulaRows, IncreasingTable, LogitMap, QuadratureMap
 from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas.increasing import MOST_NODES
 
@@ -177,7 +177,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
         rise = _tabulate(arrays, Grid(*span, TABLE_CELLS))
         slope = float(rise[-1] - rise[0]) / (span[1] - span[0])
         info = FitInfo(True, "given weights", details={"start_temperature": 1.0 / slope})
-        return diag._keep(diag._map(arrays, rise, span, slope), info, None)
+        return diag._restored(diag._map(arrays, rise, span, slope), info, None)
 
     @property
     def temperature_(self) -> float:
@@ -198,8 +198,8 @@ class DiagonalOrderPreserving(LogitCalibrator):
     # --- fitting ---
 
     @one_blas_thread()
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
-        start = scaling_start(data.logits, data.labels, data.weight)
+    def _fit_logits(self, data: Rows) -> Fitted:
+        start = scaling_start(data)
         scaling = self._temperature_scaling(start.temperature)
         before = _mean_nll(scaling, data)
         grid = make_grid(data.logits, data.labels, start.temperature)
@@ -215,9 +215,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
             return formula, _found(start, before, after, minimum)
         return scaling, _fallback(start, before, "found nothing better")
 
-    def _fit_network(
-        self, data: LabelledLogits, grid: Grid, temperature: float
-    ) -> tuple[LogitMap, Minimum]:
+    def _fit_network(self, data: Rows, grid: Grid, temperature: float) -> tuple[LogitMap, Minimum]:
         start = make_start(data, grid, temperature)
         objective = NetworkLoss(
             GridLoss(data.logits, data.labels, data.weight, grid, temperature),
@@ -266,15 +264,15 @@ class DiagonalOrderPreserving(LogitCalibrator):
         raw = IncreasingTable(*span, table, slope)
         low, high = span
         near = max(abs(low), abs(high)) <= NEAR * (high - low)
-        at_zero = raw.scores(np.full((1, 1), 0.0 if near else high), NUMPY)
+        at_zero = raw.scores(FormulaRows(np.full((1, 1), 0.0 if near else high)), NUMPY)
         return IncreasingTable(low, high, table - at_zero[0, 0], slope)
 
 
-def _mean_nll(formula: LogitMap, data: LabelledLogits) -> float:
+def _mean_nll(formula: LogitMap, data: Rows) -> float:
     total, share = 0.0, shares(data.weight)
     for tile in row_tiles(data.logits):
         with np.errstate(over="ignore"):
-            logs = formula.log_probabilities(data.logits[tile], NUMPY)
+            logs = formula.log_probabilities(FormulaRows(data.logits[tile]), NUMPY)
         total -= float(share[tile] @ logs[np.arange(len(logs)), data.labels[tile]])
     return total
 

@@ -13,14 +13,14 @@ from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns, Column
 from calibrant.calibrators.isotonic._regression import Blocks, isotonic_blocks
 from calibrant.common.progress import reporter
 from calibrant.common.types import Floats, InputKind, Progress
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import ColumnMap, Lines
 
 LineOf = Callable[[Blocks], tuple[Floats, Floats]]
 
 
 def fit_columns(
-    data: LabelledLogits,
+    data: Rows,
     line_of: LineOf,
     *,
     title: str,
@@ -69,7 +69,7 @@ class LinePerClass(LogitCalibrator):
     def _check_parameters(self) -> None:
         """All parameters are allowed."""
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         return fit_columns(
             data,
             self._line_of,

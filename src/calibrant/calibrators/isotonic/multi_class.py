@@ -9,7 +9,7 @@ from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns
 from calibrant.calibrators.isotonic._regression import flat_line, isotonic_blocks
 from calibrant.common.types import Floats, InputKind
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import ColumnMap, Lines
 
 
@@ -58,7 +58,7 @@ class MultiClassIsotonic(LogitCalibrator):
     def _check_parameters(self) -> None:
         """All parameters are allowed."""
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         columns = ClassColumns.from_logits(data)
         line = Lines.join([_fit_pooled(columns)])
         formula = ColumnMap(

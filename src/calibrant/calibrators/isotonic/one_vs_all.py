@@ -16,7 +16,7 @@ from calibrant.calibrators.isotonic._columns import LinePerClass, fit_columns
 from calibrant.calibrators.isotonic._regression import flat_line
 from calibrant.calibrators.profile.losses import LOSSES
 from calibrant.common.types import InputKind, Progress
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import ColumnMap
 
 
@@ -120,8 +120,8 @@ class IsotonicOneVsAllTS(LogitCalibrator):
         check_choice("loss", self.loss, sorted(LOSSES))
         check_bounds("bounds", self.bounds)
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
-        profile = scaled_profile(data.logits, data.labels, data.weight, "logits")
+    def _fit_logits(self, data: Rows) -> Fitted:
+        profile = scaled_profile(data)
         best = best_temperature(profile, self.loss, self.bounds)
         formula, info = fit_columns(
             data,

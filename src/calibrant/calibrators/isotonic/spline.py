@@ -9,7 +9,7 @@ from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import top_column
 from calibrant.common.types import Floats, InputKind
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import effective_rows, shares, weighted_mean
 from calibrant.formulas import Lines, TopLabelMap
 
@@ -70,7 +70,7 @@ class SplineCalibration(LogitCalibrator):
         if self.n_knots < 2:
             raise ValueError(f"n_knots must be at least 2, got {self.n_knots}")
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         top = top_column(data)
         x, group = np.unique(top.score, return_inverse=True)
         hit, weight = top.hit.astype(np.float64), shares(top.weight)

@@ -12,10 +12,11 @@ from scipy.optimize import isotonic_regression
 from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import ClassColumns, Column, grouped_sums, tie_width
+from calibrant.calibrators._prediction import map_rows
 from calibrant.common.progress import reporter
 from calibrant.common.types import Array, Floats, InputKind, Progress
-from calibrant.data.labelled_logits import LabelledLogits
-from calibrant.formulas import Formula, SeenClasses, Smoothed, Steps, VennAbersMap
+from calibrant.data.rows import Rows
+from calibrant.formulas import Formula, FormulaRows, SeenClasses, Smoothed, Steps, VennAbersMap
 from calibrant.formulas._operations import Ops
 
 ROUNDING = 1e-5  # of a score, beside its own size
@@ -93,13 +94,13 @@ class VennAbers(LogitCalibrator):
             The probabilities where it is taken to be of that class; never below ``lower``. Those
             of a class without a row in the fit are 0 and 1: nothing is known about it.
         """
-        formula = self._formula()
+        formula, rows = self._accepted(logits, None)
 
-        def bounds(tile: Array, ops: Ops) -> tuple[Array, Array]:
-            lower, upper = _bounds(formula, tile, ops)
-            return ops.cast(lower, tile), ops.cast(upper, tile)
+        def bounds(rows: FormulaRows, ops: Ops) -> tuple[Array, Array]:
+            lower, upper = _bounds(formula, rows, ops)
+            return ops.cast(lower, rows.logits), ops.cast(upper, rows.logits)
 
-        lower, upper = self._map_rows(formula, logits, bounds)
+        lower, upper = map_rows(formula, rows, bounds)
         return lower, upper
 
     @staticmethod
@@ -134,7 +135,7 @@ class VennAbers(LogitCalibrator):
     def _check_parameters(self) -> None:
         """All parameters are allowed."""
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         columns = ClassColumns.from_logits(data)
         with reporter(f"fitting {type(self).__name__}", self.progress) as report:
             lower, upper = zip(*columns.fit_each(_fit_column, report), strict=True)
@@ -205,17 +206,17 @@ def _shortened(edges: Floats, levels: Floats) -> StepFunction:
     return edges[rising], np.append(levels[:-1][rising], levels[-1])
 
 
-def _bounds(formula: Formula, logits: Array, ops: Ops) -> tuple[Array, Array]:
+def _bounds(formula: Formula, rows: FormulaRows, ops: Ops) -> tuple[Array, Array]:
     """Both probabilities of every class, whatever stands around the method's own formula."""
     if isinstance(formula, Smoothed):
-        return _bounds(formula.formula, formula.read(logits, ops), ops)
+        return _bounds(formula.formula, formula.read(rows, ops), ops)
     if isinstance(formula, VennAbersMap):
-        return formula.bounds(logits, ops)
-    nothing, everything = ops.full_like(logits, 0.0), ops.full_like(logits, 1.0)
+        return formula.bounds(rows, ops)
+    nothing, everything = ops.full_like(rows.logits, 0.0), ops.full_like(rows.logits, 1.0)
     if not isinstance(formula, SeenClasses):  # all rows had one class
         return nothing, everything
-    lower, upper = _bounds(formula.formula, formula.own_logits(logits, ops), ops)
-    rest = formula.share_of_seen(logits, ops)
+    lower, upper = _bounds(formula.formula, formula.own_rows(rows, ops), ops)
+    rest = formula.share_of_seen(rows, ops)
     return (
         ops.columns(ops.concat([lower * rest, nothing]), formula.place),
         ops.columns(ops.concat([upper * rest, everything]), formula.place),

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.calibrators._choosing import left_out_nll, part_of, row_nll, simplest_of_the_best
+from calibrant.calibrators._choosing import left_out_nll, row_nll, simplest_of_the_best
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.common.types import Floats
 from calibrant.data.folds import FEWEST_PER_FOLD, Folds
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import effective_rows
 from calibrant.formulas import Formula
 
@@ -34,7 +34,7 @@ class ClassMap:
     details: dict[str, Any]
 
 
-def fit_class_map(data: LabelledLogits, few: LabelledLogits, wanted: str, folds: Folds) -> ClassMap:
+def fit_class_map(data: Rows, few: Rows, wanted: str, folds: Folds) -> ClassMap:
     """The class map of scores whose softmax is calibrated by rows already.
 
     It is chosen by the ``folds`` of ``few``, all rows or a sample of them.
@@ -50,20 +50,18 @@ def fit_class_map(data: LabelledLogits, few: LabelledLogits, wanted: str, folds:
     return _fitted(data, choice, left_out[chosen], {"path": path})
 
 
-def _fit_of(name: str, data: LabelledLogits) -> Callable[[NDArray[np.intp]], Formula]:
-    return lambda some: CLASS_MAPS[name]()._fit_seen(part_of(data, some))[0]
+def _fit_of(name: str, data: Rows) -> Callable[[NDArray[np.intp]], Formula]:
+    return lambda some: CLASS_MAPS[name]()._fit_seen(data.take(some))[0]
 
 
-def _fitted(
-    data: LabelledLogits, name: str | None, left_out: Floats, details: dict[str, Any]
-) -> ClassMap:
+def _fitted(data: Rows, name: str | None, left_out: Floats, details: dict[str, Any]) -> ClassMap:
     details = {"choice": name or "none", **details}
     if name is None:
         return ClassMap(None, None, left_out, details)
     return ClassMap(*CLASS_MAPS[name]()._fit_logits(data), left_out, details)
 
 
-def _worth_trying(data: LabelledLogits) -> list[str]:
+def _worth_trying(data: Rows) -> list[str]:
     rows, classes = effective_rows(data.weight), data.n_classes
     if rows < 2 * FEWEST_PER_FOLD:
         return []

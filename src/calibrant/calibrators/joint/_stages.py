@@ -20,9 +20,9 @@ from calibrant.calibrators.temperature.parameterized import SMALLEST_GAP
 from calibrant.common.arrays import row_tiles
 from calibrant.common.threads import one_blas_thread
 from calibrant.common.types import Floats, Progress, RandomState
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import weighted_mean
-from calibrant.formulas import Chain, Formula, LogGaps, LogitMap, NetworkTemperature
+from calibrant.formulas import Chain, Formula, FormulaRows, LogGaps, LogitMap, NetworkTemperature
 from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas._row_functions import log_softmax
 
@@ -51,7 +51,7 @@ class OrderedStages:
         result = np.empty_like(logits)
         for tile in row_tiles(logits):
             with np.errstate(over="ignore"):  # a gap too large for its float counts as the largest
-                inner = Chain(self.maps, self.last).inner(logits[tile], NUMPY)
+                inner = Chain(self.maps, self.last).inner(FormulaRows(logits[tile]), NUMPY)
                 result[tile] = self.last.scores(inner, NUMPY)
         return result
 
@@ -69,13 +69,13 @@ class NetworkSettings:
 
 
 @one_blas_thread()
-def fit_ordered(data: LabelledLogits, knots: int, network: NetworkSettings) -> OrderedStages:
+def fit_ordered(data: Rows, knots: int, network: NetworkSettings) -> OrderedStages:
     """The increasing map first, then the network on the mapped logits' profile."""
-    start = scaling_start(data.logits, data.labels, data.weight, prior_rows="auto")
+    start = scaling_start(data, prior_rows="auto")
     sample = sample_of_logits(data)
     few = sampled(data, sample)
     more = None if sample is None else sampled(data, sample_of_logits(data, MAP_SAMPLES))
-    smooth = fit_smooth_map(few.logits, few.labels, few.weight, start, knots, more)
+    smooth = fit_smooth_map(few, start, knots, more)
     maps: tuple[LogitMap, ...] = () if smooth.formula is None else (smooth.formula,)
     profile = _mapped_profile(data, maps, network.top_k)
     k = min(network.top_k, profile.n_classes)
@@ -125,7 +125,7 @@ def _told(info: FitInfo, map_details: dict[str, Any], mapped: bool, before: floa
     )
 
 
-def loss_of_scores(data: LabelledLogits, name: str) -> float:
+def loss_of_scores(data: Rows, name: str) -> float:
     """The mean loss of the scores as they came."""
     brier_share, nll_share = LOSSES[name]
     parts = []
@@ -138,14 +138,12 @@ def loss_of_scores(data: LabelledLogits, name: str) -> float:
     return weighted_mean(np.concatenate(parts), data.weight)
 
 
-def _mapped_profile(
-    data: LabelledLogits, maps: tuple[LogitMap, ...], top_k: int
-) -> TemperatureProfile:
+def _mapped_profile(data: Rows, maps: tuple[LogitMap, ...], top_k: int) -> TemperatureProfile:
     """The profile of the mapped logits, which are mapped on their way into it."""
     if not maps:
-        return scaled_profile(data.logits, data.labels, data.weight, "logits", top_k)
+        return scaled_profile(data, top_k)
     profile = TemperatureProfile(top_k=top_k)
-    for tile in row_tiles(data.logits, PROFILE_TILE):
-        mapped = Chain(maps, maps[-1]).inner(data.logits[tile], NUMPY)
-        profile.update(mapped, data.labels[tile], sample_weight=data.weight[tile])
+    for _, tile in data.tiles(PROFILE_TILE):
+        mapped = Chain(maps, maps[-1]).inner(FormulaRows(tile.logits), NUMPY)
+        profile._add(tile.with_scores(mapped.logits))
     return profile

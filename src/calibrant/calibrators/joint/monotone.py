@@ -12,7 +12,7 @@ from calibrant.calibrators.joint._stages import NetworkSettings, OrderedStages, 
 from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K
 from calibrant.calibrators.temperature._adaptive import DEFAULT_MEMBERS
 from calibrant.common.types import InputKind, Progress, RandomState
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 
 DEFAULT_KNOTS = 16
 
@@ -33,7 +33,7 @@ class JointCalibrator(LogitCalibrator, ABC):
         check_counts(self, "knots", "top_k", "members")
         check_widths("hidden", self.hidden)
 
-    def _ordered(self, data: LabelledLogits) -> OrderedStages:
+    def _ordered(self, data: Rows) -> OrderedStages:
         settings: dict[str, Any] = {"title": type(self).__name__, "progress": self.progress}
         network = NetworkSettings(
             self.hidden, self.top_k, self.members, self.random_state, **settings
@@ -126,6 +126,6 @@ class MonotonePTS(JointCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return True
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         stages = self._ordered(data)
         return stages.formula, stages.info

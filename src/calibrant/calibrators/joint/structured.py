@@ -16,7 +16,7 @@ from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K
 from calibrant.calibrators.temperature._adaptive import DEFAULT_MEMBERS
 from calibrant.common.types import Floats, InputKind, Progress, RandomState
 from calibrant.data.folds import Folds, folds_of
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import Chain
 
 Candidate = tuple[str, Floats, Callable[[], Fitted]]  # acronym, left-out NLL, how to fit it
@@ -110,14 +110,12 @@ class StructuredPTS(JointCalibrator):
         super()._check_parameters()
         check_choice("class_map", self.class_map, ("auto", "none", *CLASS_MAPS))
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         stages = self._ordered(data)
         folds = folds_of(sampled(data, stages.sample))
         return _with_class_map(stages, self._class_map(stages, data, folds), data)
 
-    def _candidates(
-        self, data: LabelledLogits, folds: Folds, with_class_map: bool
-    ) -> Iterator[Candidate]:
+    def _candidates(self, data: Rows, folds: Folds, with_class_map: bool) -> Iterator[Candidate]:
         """``MonotonePTS`` and, on request, this method, with the NLL of each held-out row.
 
         The rows are those of ``folds``, which are the folds of the sample of the data. The first
@@ -132,12 +130,12 @@ class StructuredPTS(JointCalibrator):
                 fitted = _with_class_map(stages, found, data)
                 yield "spts", found.left_out + folds.of(stages.optimism), lambda: fitted
 
-    def _class_map(self, stages: OrderedStages, data: LabelledLogits, folds: Folds) -> ClassMap:
-        scores = LabelledLogits(stages.scores(data.logits), data.labels, data.weight)
+    def _class_map(self, stages: OrderedStages, data: Rows, folds: Folds) -> ClassMap:
+        scores = data.with_scores(stages.scores(data.logits))
         return fit_class_map(scores, sampled(scores, stages.sample), self.class_map, folds)
 
 
-def _with_class_map(stages: OrderedStages, found: ClassMap, data: LabelledLogits) -> Fitted:
+def _with_class_map(stages: OrderedStages, found: ClassMap, data: Rows) -> Fitted:
     """All parts as one formula, and their reports as one."""
     details = {**stages.info.details, "class_map": found.details}
     info = replace(stages.info, details=details)

@@ -14,9 +14,9 @@ from calibrant.calibrators._logistic import platts_targets
 from calibrant.calibrators._one_vs_all import ClassColumns, Column
 from calibrant.common.progress import reporter
 from calibrant.common.types import Floats, Progress
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.data.weights import weighted_mean
-from calibrant.formulas import ConstantTemperature, Formula, OddsMap
+from calibrant.formulas import ConstantTemperature, Formula, FormulaRows, OddsMap
 from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas._curves import CLOSEST, Cubics
 
@@ -63,7 +63,7 @@ class Span:
 
 
 def fit_odds(
-    data: LabelledLogits, fit: Callable[[Column, Span], CurveFit], title: str, progress: Progress
+    data: Rows, fit: Callable[[Column, Span], CurveFit], title: str, progress: Progress
 ) -> Fitted:
     """The formula of one curve per class, and how it was found."""
     columns = ClassColumns.of_log_odds(data)
@@ -98,7 +98,7 @@ def _fit_column(column: Column, fit: Callable[[Column, Span], CurveFit]) -> Curv
     return CurveFit((column.score[:1], np.array([logit(rate)]), np.zeros(1)))
 
 
-def _mean_loss(formula: Formula, data: LabelledLogits) -> float:
+def _mean_loss(formula: Formula, data: Rows) -> float:
     with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
-        logs = formula.log_probabilities(data.logits, NUMPY)
+        logs = formula.log_probabilities(FormulaRows(data.logits), NUMPY)
     return weighted_mean(-logs[np.arange(len(logs)), data.labels], data.weight)

@@ -9,7 +9,7 @@ from calibrant.calibrators._logistic import fit_logistic, platts_targets
 from calibrant.calibrators._one_vs_all import Column
 from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds
 from calibrant.common.types import Floats, InputKind, Progress
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import OddsMap
 
 ENDS = np.array([0.0, 1.0])
@@ -80,7 +80,7 @@ class QuadraticScaling(LogitCalibrator):
     def _check_parameters(self) -> None:
         """All parameters are allowed."""
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         return fit_odds(data, self._fit_column, type(self).__name__, self.progress)
 
     def _fit_column(self, column: Column, span: Span) -> CurveFit:

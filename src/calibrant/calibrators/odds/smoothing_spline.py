@@ -13,7 +13,7 @@ from calibrant.calibrators._one_vs_all import Column, grouped_sums
 from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds
 from calibrant.calibrators.odds._penalized import PenalizedSpline
 from calibrant.common.types import Floats, InputKind, Progress
-from calibrant.data.labelled_logits import LabelledLogits
+from calibrant.data.rows import Rows
 from calibrant.formulas import OddsMap
 
 CELLS = 1000  # as many groups of neighbouring rows: the curve is straight on this scale
@@ -87,7 +87,7 @@ class SmoothingSpline(LogitCalibrator):
         if not 0.0 <= self.prior_rows < np.inf:
             raise ValueError(f"prior_rows must be a number from 0 on, got {self.prior_rows}")
 
-    def _fit_logits(self, data: LabelledLogits) -> Fitted:
+    def _fit_logits(self, data: Rows) -> Fitted:
         return fit_odds(data, self._fit_column, type(self).__name__, self.progress)
 
     def _fit_column(self, column: Column, span: Span) -> CurveFit:

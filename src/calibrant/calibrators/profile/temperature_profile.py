@@ -51,13 +51,9 @@ from calibrant.common.progress import reporter
 from calibrant.common.threads import OwnLock, available_cores, mapping
 from calibrant.common.types import Array, Floats, InputKind, Progress, Report
 from calibrant.data.checks import (
-    as_labels,
-    as_scores,
-    as_weights,
     check_label_logits,
     check_peaks,
     check_probabilities,
-    without_ignored,
 )
 from calibrant.data.likely_mistakes import (
     MOST_ROWS,
@@ -66,6 +62,7 @@ from calibrant.data.likely_mistakes import (
     refuse_label_column,
     warn_if_probabilities,
 )
+from calibrant.data.rows import Rows
 from calibrant.formulas._array_operations import NUMPY, ops_of
 from calibrant.formulas._row_functions import log_odds, top_k
 
@@ -227,9 +224,8 @@ class TemperatureProfile:
         ValueError
             Where logits, labels or weights are refused: the message names the rule and the value.
         """
-        profile = cls(top_k=top_k, scale=scale)
-        rows = without_ignored(logits, labels, sample_weight, ignore_index)
-        return profile._add(*rows, "logits", n_jobs, progress)
+        rows = Rows.of(logits, labels, sample_weight, ignore_index=ignore_index)
+        return cls(top_k=top_k, scale=scale)._add(rows, n_jobs, progress)
 
     @classmethod
     def from_probs(
@@ -275,9 +271,8 @@ class TemperatureProfile:
         ValueError
             Where logits, labels or weights are refused: the message names the rule and the value.
         """
-        profile = cls(top_k=top_k, scale=scale)
-        rows = without_ignored(probs, labels, sample_weight, ignore_index)
-        return profile._add(*rows, "probs", n_jobs, progress)
+        rows = Rows.of(probs, labels, sample_weight, input="probs", ignore_index=ignore_index)
+        return cls(top_k=top_k, scale=scale)._add(rows, n_jobs, progress)
 
     def update(
         self,
@@ -332,42 +327,42 @@ class TemperatureProfile:
         >>> len(profile)
         2
         """
-        rows = without_ignored(scores, labels, sample_weight, ignore_index, may_be_empty=True)
-        return self._add(*rows, input, n_jobs, progress, may_be_empty=True)
+        rows = Rows.of(
+            scores,
+            labels,
+            sample_weight,
+            input=input,
+            ignore_index=ignore_index,
+            n_classes=self.n_classes if self._blocks else None,
+            may_be_empty=True,
+        )
+        return self._add(rows, n_jobs, progress)
 
     def _add(
         self,
-        scores: Any,
-        labels: Any,
-        sample_weight: Any,
-        kind: InputKind,
+        rows: Rows,
         n_jobs: int | None = None,
         progress: Progress = False,
         *,
-        may_be_empty: bool = False,
         associate: bool = True,
     ) -> Self:
-        """Check rows and add their summary; ``associate``: see whether labels belong to them."""
-        expected = self.n_classes if self._blocks else None
-        scores = as_scores(scores, kind, expected, may_be_empty=may_be_empty)
-        rows, classes = scores.shape
+        """Add the summary of rows; ``associate``: see whether labels belong to them."""
+        classes, kind = rows.n_classes, rows.input
         self._check_alike(classes, kind)
-        target = as_labels(labels, rows, classes)
-        weight = as_weights(sample_weight, rows)
-        if rows == 0:
+        if not len(rows):
             return self
         if kind == "logits":
-            warn_if_probabilities(scores)
-            refuse_label_column(scores, target)
-        builder = _Builder(scores, target, kind, min(self.top_k, classes), self.scale)
+            warn_if_probabilities(rows.scores)
+            refuse_label_column(rows.scores, rows.labels)
+        builder = _Builder(rows, min(self.top_k, classes), self.scale)
         with reporter("building the profile", progress) as report:
             parts = builder.run(n_jobs, report)
         peak = np.concatenate([part.peak for part in parts])
         label_gap = np.concatenate([part.label_gap for part in parts])
-        block = _block_of(_joined([part.rows for part in parts]), peak, label_gap, weight)
+        block = _block_of(_joined([part.rows for part in parts]), peak, label_gap, rows.weight)
         found = Association()
         if associate and self._association.rows < MOST_ROWS:
-            found = association(scores, target, weight, kind)
+            found = association(rows)
         with self._lock:
             self._check_alike(classes, kind)  # another thread may have added the first rows
             seen = self._association + found
@@ -766,10 +761,9 @@ class _Part:
 class _Builder:
     """One pass over an array of scores: tiles in, parts of a block out."""
 
-    def __init__(
-        self, scores: Array, labels: NDArray[np.int64], kind: InputKind, k: int, scale: float
-    ) -> None:
-        self.scores, self.labels, self.kind, self.k, self.scale = scores, labels, kind, k, scale
+    def __init__(self, rows: Rows, k: int, scale: float) -> None:
+        scores = self.scores = rows.scores
+        self.labels, self.kind, self.k, self.scale = rows.labels, rows.input, k, scale
         self.exact = scores.shape[1] <= EXACT_CLASSES
         self.host = on_host(scores) or is_jax_array(scores)  # JAX has no float64 unless told so
         self.local = threading.local()
@@ -814,7 +808,7 @@ class _Builder:
         """The part of rows of logits by one kernel; None where there is none for them."""
         if self.exact or not has_kernels(tile):
             return None
-        from calibrant.backends.cuda import Grid, profile_of
+        from calibrant.backends.cuda.kernels import Grid, profile_of
 
         first = tuple(float(b) for b in GRID[:NODES_PER_OCTAVE].astype(np.float32))
         labels = array_namespace(tile).asarray(self.labels[rows], device=tile.device)

@@ -49,6 +49,10 @@ class ProfileRows:
         """What computes with them."""
         return NUMPY
 
+    @property
+    def covariates(self) -> None:
+        """A profile has none."""
+
     def top(self, k: int) -> Floats:
         """The k largest logits of each row in decreasing order."""
         return self.profile.top_logits(k)

@@ -24,7 +24,7 @@ from calibrant.calibrators.temperature._adaptive import (
 )
 from calibrant.calibrators.temperature._checks import check_adaptive
 from calibrant.common.types import Floats, InputKind, Progress, RandomState
-from calibrant.data.checks import as_scores
+from calibrant.data.rows import Rows
 from calibrant.formulas import LogGaps, NetworkTemperature, Reading, TopLogits
 
 SMALLEST_GAP = 0.3  # temperatures: gaps below this are all alike to the logarithm
@@ -121,7 +121,7 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
             **parameters,
         )
         formula = published_formula(arrays, made._linear, made._clip)
-        return made._keep(formula, FitInfo(True, "given weights"), None)
+        return made._restored(formula, FitInfo(True, "given weights"), None)
 
     @property
     def weights_(self) -> list[Floats]:
@@ -138,21 +138,16 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
 
     # --- fitting ---
 
+    @property
+    def _top_k(self) -> int:  # type: ignore[override]
+        return self.top_k
+
     @final
-    def _profile_at(
-        self,
-        scale: float,
-        scores: Any,
-        labels: Any,
-        sample_weight: Any,
-        *,
-        associate: bool = True,
-    ) -> TemperatureProfile:
-        if self._clip is not None:
-            scores = as_scores(scores, self.input)
-            scores = array_namespace(scores).clip(scores, -self._clip, self._clip)
-        profile = TemperatureProfile(scale=scale, top_k=self.top_k)
-        return profile._add(scores, labels, sample_weight, self.input, associate=associate)
+    def _read(self, rows: Rows) -> Rows:
+        if self._clip is None:
+            return rows
+        clipped = array_namespace(rows.scores).clip(rows.scores, -self._clip, self._clip)
+        return rows.with_scores(clipped, rows.input)
 
     @final
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.common.types import InputKind
+from calibrant.data.rows import Rows
 from calibrant.formulas import ConstantTemperature
 
 
@@ -48,9 +47,9 @@ class Uncalibrated(ProfileCalibrator):
     def _check_parameters(self) -> None:
         """There are none."""
 
-    def _profile(self, scores: Any, labels: Any, sample_weight: Any) -> TemperatureProfile:
+    def _profile(self, rows: Rows) -> TemperatureProfile:
         """One pass, for its checks alone: there is nothing to fit."""
-        return TemperatureProfile()._add(scores, labels, sample_weight, self.input)
+        return TemperatureProfile()._add(rows)
 
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
         return ConstantTemperature(1.0), FitInfo(True, "nothing to fit")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.calibrators import Calibrator, ProfileCalibrator, calibrator
-from calibrant.calibrators._best_temperature import scaled
+from calibrant.calibrators._best_temperature import at_usual_scale
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.common.arrays import as_working_float, to_numpy
 from calibrant.common.memory import size_text
@@ -28,6 +28,7 @@ from calibrant.data.checks import (
     check_probabilities,
     without_ignored,
 )
+from calibrant.data.rows import Rows
 from calibrant.data.scorefiles._unlabelled import no_labels
 from calibrant.scale.streams._batch import Batch
 from calibrant.scale.streams._reservoir import (
@@ -240,7 +241,7 @@ def fitted(
         kept: Reservoir[ProfileRows] = last[-1].reservoir
         return kept.rows.profile._weighted(kept.weight)
 
-    model.fit(scaled(profile))
+    model.fit(at_usual_scale(profile))
     return _told(model, plan, last[-1])
 
 
@@ -301,9 +302,10 @@ class Collector:
             return
         rows: Any = ScoreRows(scores[chosen])
         if keeps_profiles(self.model, self.plan.kind):
-            some = (scores[chosen], labels[chosen], weight[chosen])
+            some = Rows(scores[chosen], labels[chosen], weight[chosen], self.plan.kind)
             looked = reservoir.n_rows - len(labels)  # whether labels belong is seen on the first
-            profile = self.model._profile_at(self.scale, *some, associate=looked < _LOOKED_AT)
+            profile = TemperatureProfile(scale=self.scale, top_k=self.model._top_k)
+            profile._add(self.model._read(some), associate=looked < _LOOKED_AT)
             rows = ProfileRows(profile)
         reservoir.add(chosen, labels, weight, rows)
 

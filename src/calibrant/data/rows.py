@@ -1,0 +1,259 @@
+"""Rows: what users have, checked once and passed on whole.
+
+Everything that fits, predicts, judges or streams takes one ``Rows`` instead of loose arrays, so
+that whatever belongs to a row stays with it when rows are sliced, reordered or split into folds.
+To give rows one more column, add a field here; ``take`` and slices carry it along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+
+from calibrant.common.arrays import (
+    as_working_float,
+    laid_out,
+    like,
+    place_of,
+    row_max,
+    row_tiles,
+)
+from calibrant.common.types import Array, Floats, InputKind, Labels, WeightMeaning
+from calibrant.data.checks import (
+    as_column,
+    as_covariates,
+    as_labels,
+    as_scores,
+    as_weights,
+    check_logits,
+    check_probabilities,
+    covariate_matrix,
+    kept_rows,
+)
+from calibrant.data.folds import Folds, folds_of
+from calibrant.data.row_order import canonical_rows
+from calibrant.data.weights import are_counts, effective_rows
+from calibrant.formulas import Formula, FormulaRows
+from calibrant.formulas._array_operations import NUMPY, ops_of
+from calibrant.formulas._row_functions import keep_arg_max_of_scores, log_odds, ordered_log_odds
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Scores of some rows, and whatever else is known of each row.
+
+    ``Rows.of`` checks what a user gives; the constructor trusts its caller.
+
+    Parameters
+    ----------
+    scores : array of shape (rows, classes)
+        Scores of the kind that ``input`` names, in any array library. Their values are checked
+        where they are read, tile by tile.
+    labels : array of shape (rows,)
+        Class indices in main memory; None for rows that are only predicted.
+    sample_weight : array of shape (rows,), optional
+        The weight of each row; None where all rows count the same.
+    input : {"logits", "probs"}, default "logits"
+        What the scores are.
+    weights : {"auto", "importance", "counts"}, default "auto"
+        What weights mean: how much a row matters, or how often it is repeated; "auto" takes whole
+        weights as counts.
+    classes : tuple of str, optional
+        The names of the classes, in the order of the columns.
+    groups : array of shape (rows,), optional
+        Rows of one group depend on each other: a fold holds out whole groups.
+    segments : array of shape (rows,), optional
+        A partition to report by, without any effect on fits.
+    covariates : dict of str to array of shape (rows,), optional
+        What a calibrator may condition on.
+
+    Examples
+    --------
+    >>> rows = Rows.of([[2.0, 0.0], [0.0, 1.0], [3.0, 1.0]], [0, 1, 1], groups=["a", "b", "a"])
+    >>> rows.take([0, 2]).groups
+    array(['a', 'a'], dtype='<U1')
+    """
+
+    scores: Array
+    # Typed as if they were always there: code that fits or judges has checked that they are.
+    labels: Labels = None  # type: ignore[assignment]
+    sample_weight: Floats | None = None
+    input: InputKind = "logits"
+    weights: WeightMeaning = "auto"
+    classes: tuple[str, ...] | None = None
+    groups: NDArray[Any] | None = None
+    segments: NDArray[Any] | None = None
+    covariates: Mapping[str, NDArray[Any]] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        scores: Any,
+        labels: Any = None,
+        sample_weight: Any = None,
+        *,
+        input: InputKind = "logits",  # noqa: A002 - the word of the whole public interface
+        ignore_index: int | None = None,
+        n_classes: int | None = None,
+        may_be_empty: bool = False,
+        weights: WeightMeaning = "auto",
+        classes: Sequence[str] | None = None,
+        groups: Any = None,
+        segments: Any = None,
+        covariates: Any = None,
+    ) -> Rows:
+        """Check what a user gives; rows whose label is ``ignore_index`` are left out.
+
+        Shapes, labels and weights are checked here, values of the scores where they are read.
+        ``n_classes`` is the number of classes that is expected, if one is.
+        """
+        array = as_scores(scores, input, n_classes, may_be_empty=may_be_empty)
+        rows, columns = array.shape
+        kept = kept_rows(labels, rows, ignore_index, may_be_empty=may_be_empty)
+        result = cls(
+            array,
+            sample_weight=None if sample_weight is None else as_weights(sample_weight, rows),
+            input=input,
+            weights=weights,
+            classes=None if classes is None else tuple(classes),
+            groups=as_column(groups, "groups", rows),
+            segments=as_column(segments, "segments", rows),
+            covariates=as_covariates(covariates, rows),
+        )
+        if kept is not None:
+            result, labels = result.take(kept.places), kept.labels
+            if result.sample_weight is not None:
+                as_weights(result.sample_weight, len(result))  # which may all be zero
+        if labels is None:
+            return result
+        return replace(result, labels=as_labels(labels, len(result), columns, result.classes))
+
+    @classmethod
+    def unlabelled(
+        cls, scores: Array, kind: InputKind, covariates: Mapping[str, NDArray[Any]] | None
+    ) -> Rows:
+        """Checked rows to predict: made without the cost of setting nine frozen fields."""
+        rows = object.__new__(cls)
+        rows.__dict__.update(scores=scores, input=kind, covariates=covariates)
+        return rows
+
+    # --- reading ---
+
+    def __len__(self) -> int:
+        return int(self.scores.shape[0])
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return int(self.scores.shape[1])
+
+    @property
+    def logits(self) -> Array:
+        """The scores of rows that hold logits."""
+        assert self.input == "logits"
+        return self.scores
+
+    @cached_property
+    def weight(self) -> Floats:
+        """The weight of each row; ones where no weights were given."""
+        return np.ones(len(self)) if self.sample_weight is None else self.sample_weight
+
+    @cached_property
+    def counted(self) -> bool:
+        """Whether weights count repeated rows."""
+        return are_counts(self.weight) if self.weights == "auto" else self.weights == "counts"
+
+    @cached_property
+    def effective_rows(self) -> float:
+        """How many rows of equal weight tell as much."""
+        return effective_rows(self.weight, self.counted)
+
+    # --- choosing rows ---
+
+    def __getitem__(self, rows: slice) -> Rows:
+        """Consecutive rows, without a copy."""
+        return self._chosen(rows, self.scores[rows])
+
+    def take(self, index: Any) -> Rows:
+        """Rows by their numbers, or those where a mask is true."""
+        index = np.asarray(index)
+        if index.dtype == bool:
+            index = np.flatnonzero(index)
+        if isinstance(self.scores, np.ndarray):
+            return self._chosen(index, self.scores[index])
+        xp = array_namespace(self.scores)
+        places = xp.asarray(index, **place_of(self.scores))
+        return self._chosen(index, xp.take(self.scores, places, axis=0))
+
+    def _chosen(self, index: Any, scores: Array) -> Rows:
+        columns: dict[str, Any] = {
+            name: None if getattr(self, name) is None else getattr(self, name)[index]
+            for name in ("labels", "sample_weight", "groups", "segments")
+        }
+        if self.covariates is not None:
+            named = self.covariates.items()
+            columns["covariates"] = {name: column[index] for name, column in named}
+        return replace(self, scores=scores, **columns)
+
+    def only(self, columns: tuple[str, ...]) -> Rows:
+        """The rows without covariates, unless they are among the columns that somebody uses."""
+        if self.covariates is None or "covariates" in columns:
+            return self
+        return replace(self, covariates=None)
+
+    def of_some_weight(self) -> Rows:
+        """The rows of positive weight: those of weight 0 are as good as absent."""
+        if self.sample_weight is None or self.sample_weight.all():
+            return self
+        return self.take(self.sample_weight > 0.0)
+
+    def tiles(self, elements: int) -> Iterator[tuple[slice, Rows]]:
+        """Consecutive rows of about so many scores each, and where they are."""
+        return ((tile, self[tile]) for tile in row_tiles(self.scores, elements))
+
+    def in_canonical_order(self) -> Rows:
+        """The rows in an order of their own; copies of a row are one row with their weight."""
+        index, weight = canonical_rows(self.logits, self.labels, self.weight)
+        return replace(self.take(index), sample_weight=weight)
+
+    def folds(self, most: int | None = None) -> Folds:
+        """Split into at most so many folds; rows of a group are held out together."""
+        return folds_of(self, most)
+
+    # --- for formulas ---
+
+    def with_scores(self, scores: Array, input: InputKind = "logits") -> Rows:  # noqa: A002
+        """The same rows with other scores."""
+        return replace(self, scores=scores, input=input)
+
+    def with_weight(self, weight: Floats) -> Rows:
+        """The same rows with other weights."""
+        return replace(self, sample_weight=weight)
+
+    def as_logits(self, first_row: int = 0) -> Array:
+        """Valid logits in the working precision; bad values are refused by their row's number."""
+        tile = as_working_float(self.scores)
+        if isinstance(tile, np.ndarray):
+            tile = laid_out(tile)
+        if self.input == "logits":
+            check_logits(tile, first_row)
+            return tile
+        check_probabilities(tile, first_row=first_row)
+        if not isinstance(tile, np.ndarray):
+            return ordered_log_odds(tile, ops_of(tile))
+        logits = log_odds(tile, NUMPY)
+        ties = np.count_nonzero(logits == row_max(logits)[:, None]) > len(tile)
+        return keep_arg_max_of_scores(logits, tile, NUMPY) if ties else logits
+
+    def for_formula(self, formula: Formula, logits: Array) -> FormulaRows:
+        """What a formula reads of these rows, in the arrays of the given logits."""
+        if "covariates" not in formula.needs:
+            return FormulaRows(logits)
+        matrix = covariate_matrix(self.covariates, formula.covariate_names)
+        return FormulaRows(logits, like(matrix.astype(str(logits.dtype).split(".")[-1]), logits))
