@@ -27,7 +27,7 @@ import calibrant
 from calibrant.calibrators import _network as network
 from calibrant.calibrators._best_temperature import TEMPERATURE_BOUNDS, best_temperature
 from calibrant.calibrators.profile.losses import ProfileLoss
-from calibrant.calibrators.temperature import _anchored as anchored
+from calibrant.calibrators.temperature import _default_recipe as recipe
 from calibrant.metrics import BinStats
 from calibrant.profile import TemperatureProfile
 from quality import perfect_ece
@@ -54,7 +54,7 @@ INPUTS: dict[str, Inputs] = {
 BEST = "top logit + log gaps"
 
 
-class AbsoluteMember(anchored._Member):
+class AbsoluteMember(recipe._Member):
     """T = T0 |1 + r|: the paper's link around the same start."""
 
     def link(self, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -71,7 +71,7 @@ class Variant:
     loss: str = "mixed"
     hidden: tuple[int, ...] = (5, 5)
     members: int = 4
-    member: type[anchored._Member] = anchored._Member
+    member: type[recipe._Member] = recipe._Member
     standardise: bool = True
 
 
@@ -117,16 +117,16 @@ def cut(path: str, seed: int, fraction: float) -> Cut:
 def fit_variant(
     profile: TemperatureProfile, variant: Variant
 ) -> Callable[[TemperatureProfile], np.ndarray]:
-    """Fit as `_anchored.fit` does; gives the temperatures of a profile."""
-    base = best_temperature(profile, variant.loss, TEMPERATURE_BOUNDS).x
+    """Fit as `_default_recipe.fit_default` does; gives the temperatures of a profile."""
+    base = best_temperature(profile, variant.loss, TEMPERATURE_BOUNDS).temperature
     problem = ProfileLoss(profile, variant.loss)
     inputs = INPUTS[variant.inputs](profile.top_logits(), base)
-    mean, spread = anchored._standardiser(inputs, problem.shares)
+    mean, spread = recipe._standardiser(inputs, problem.shares)
     if not variant.standardise:
         mean, spread = np.zeros_like(mean), np.ones_like(spread)
     low, high = inputs.min(axis=0), inputs.max(axis=0)
     sizes = network.layer_sizes(inputs.shape[1], variant.hidden)
-    penalties = anchored._path(problem)
+    penalties = recipe._penalties("auto", problem.effective_rows)
     rng = np.random.default_rng(0)
     nets = [
         variant.member(
@@ -134,13 +134,13 @@ def fit_variant(
             (inputs - mean) / spread,
             sizes,
             float(np.log(base)),
-            anchored._anchor(sizes, rng),
+            recipe._anchor(sizes, rng),
         )
         for _ in range(variant.members)
     ]
     paths = [net.path(penalties) for net in nets]
-    candidates = anchored._candidates(problem, base, penalties, paths)
-    chosen, _ = anchored._choose(problem, candidates)
+    candidates = recipe._candidates(problem, base, penalties, paths)
+    chosen, _ = recipe._choose(problem, candidates)
 
     def temperature(other: TemperatureProfile) -> np.ndarray:
         if chosen.penalty is None:

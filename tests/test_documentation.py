@@ -307,3 +307,14 @@ def test_everything_public_is_in_the_reference() -> None:
             if name.startswith("__") or type(value) is type(calibrant):
                 continue
             assert id(value) in known, f"{module_name}.{name} is in no page of docs/api"
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_files_that_are_named_exist(page: str) -> None:
+    """A path in backticks is one of the repository, or of the package."""
+    text = (ROOT / page).read_text()
+    named = set(re.findall(r"`((?:[a-z_]+/)+[A-Za-z_]+\.py)`", text))
+    assert len(named) > 5
+    places = (ROOT, ROOT / "src/calibrant")
+    missing = {name for name in named if not any((place / name).exists() for place in places)}
+    assert not {name for name in missing if "NAME" not in name}

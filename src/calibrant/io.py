@@ -22,7 +22,7 @@ from calibrant.common.types import InputKind
 from calibrant.formulas import ConstantTemperature, Formula
 from calibrant.formulas import _safetensors as _container
 from calibrant.formulas._serialization import MOST_CLASSES, from_state, to_state
-from calibrant.formulas.smoothed import unsmoothed
+from calibrant.formulas.composition import unsmoothed
 from calibrant.metrics import CalibrationMeter
 
 Saved = Calibrator | TemperatureProfile | CalibrationMeter
@@ -175,13 +175,21 @@ def _calibrator_state(calibrator: Calibrator) -> tuple[Document, Arrays]:
         )
     check_is_fitted(calibrator)
     _check_arg_max(calibrator)  # parameters may have been set since the fit
+    parameters = calibrator.get_params(deep=False)
+    for key, value in parameters.items():
+        if isinstance(value, np.random.Generator) or callable(value):
+            parameters[key] = None  # no JSON value
+        elif isinstance(value, np.generic):
+            parameters[key] = value.item()
+    fit_info = dataclasses.asdict(calibrator.fit_info_)
+    del fit_info["seconds"]  # the same fit gives the same file, byte for byte
     formula, arrays = to_state(calibrator.formula_)
     document = {
         "class": name,
-        "parameters": {k: _plain(v) for k, v in calibrator.get_params(deep=False).items()},
+        "parameters": parameters,
         "n_classes": calibrator.n_classes_,
         "input": calibrator.input_,
-        "fit_info": _without_time(calibrator.fit_info_),
+        "fit_info": fit_info,
         "formula": formula,
     }
     return document, arrays
@@ -189,14 +197,11 @@ def _calibrator_state(calibrator: Calibrator) -> tuple[Document, Arrays]:
 
 def _class_called(name: str) -> type[Calibrator] | None:
     """The registered class of a name; plugins are asked where calibrant itself has none."""
-    if name not in _classes():
+    found = [cls for cls in REGISTRY.values() if cls.__name__ == name]
+    if not found:
         load_plugins()
-    return _classes().get(name)
-
-
-def _classes() -> dict[str, type[Calibrator]]:
-    """The registered classes by their names."""
-    return {cls.__name__: cls for cls in REGISTRY.values()}
+        found = [cls for cls in REGISTRY.values() if cls.__name__ == name]
+    return found[0] if found else None
 
 
 def _calibrator_from(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Calibrator:
@@ -207,49 +212,41 @@ def _calibrator_from(document: Mapping[str, Any], arrays: Mapping[str, NDArray[A
             f"holds a {shown(name)}, which this calibrant does not know: a calibrator of your own "
             "is registered first (calibrant.calibrators.register)"
         )
-    calibrator = cls(**{key: _frozen(value) for key, value in document["parameters"].items()})
+    parameters = document["parameters"].items()
+    calibrator = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in parameters})
     formula = from_state(document["formula"], arrays)
     if not isinstance(formula, Formula):
         raise TypeError(f"a {name} needs a formula, got a {type(formula).__name__}")
-    info, n_classes = FitInfo(**document["fit_info"], seconds=None), document["n_classes"]
-    _check_info(info)
-    _check_classes(formula, n_classes)
-    kind = document["input"]
+    info = FitInfo(**document["fit_info"], seconds=None)
+    if not (
+        isinstance(info.converged, bool)
+        and isinstance(info.message, str)
+        and isinstance(info.iterations, int | None)
+        and isinstance(info.loss, str | None)
+        and _is_finite_or_none(info.before)
+        and _is_finite_or_none(info.after)
+        and isinstance(info.details, dict)
+    ):
+        raise TypeError("the report of the fit is none")
+    classes, kind = document["n_classes"], document["input"]
+    if classes is not None:
+        if isinstance(classes, bool) or not isinstance(classes, int) or classes > MOST_CLASSES:
+            raise TypeError(
+                f"n_classes must be a whole number up to {MOST_CLASSES} or None, "
+                f"got {shown(classes)}"
+            )
+        formula.check_classes(classes)
     if kind not in get_args(InputKind):
         raise ValueError(f'input must be "logits" or "probs", got {shown(kind)}')
-    restored = calibrator._restored(formula, info, n_classes)
+    restored = calibrator._restored(formula, info, classes)
     restored.input_ = kind
     _check_arg_max(restored)
     _check_attributes(restored)
     return restored
 
 
-def _without_time(info: FitInfo) -> Document:
-    """The report without its seconds: the same fit gives the same file, byte for byte."""
-    return {key: value for key, value in dataclasses.asdict(info).items() if key != "seconds"}
-
-
-def _check_info(info: FitInfo) -> None:
-    numbers = [value for value in (info.before, info.after) if value is not None]
-    if not (
-        isinstance(info.converged, bool)
-        and isinstance(info.message, str)
-        and isinstance(info.iterations, int | None)
-        and isinstance(info.loss, str | None)
-        and all(isinstance(value, float) and isfinite(value) for value in numbers)
-        and isinstance(info.details, dict)
-    ):
-        raise TypeError("the report of the fit is none")
-
-
-def _check_classes(formula: Formula, n_classes: Any) -> None:
-    if n_classes is None:
-        return
-    if isinstance(n_classes, bool) or not isinstance(n_classes, int) or n_classes > MOST_CLASSES:
-        raise TypeError(
-            f"n_classes must be a whole number up to {MOST_CLASSES} or None, got {shown(n_classes)}"
-        )
-    formula.check_classes(n_classes)
+def _is_finite_or_none(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and isfinite(value))
 
 
 def _check_arg_max(calibrator: Calibrator) -> None:
@@ -271,16 +268,3 @@ def _check_attributes(calibrator: Calibrator) -> None:
             low = 0.0 if name == "temperature_" else -inf
             if isinstance(value, float) and not low < value < inf:
                 raise ValueError(f"{name} must be a finite number above {low}, got {value}")
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as a JSON value; a random generator or a function cannot be one."""
-    if isinstance(value, np.random.Generator) or callable(value):
-        return None
-    if isinstance(value, np.generic):
-        return value.item()
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -7,7 +7,8 @@ this module; a user does, by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Literal, Self, get_args
@@ -194,36 +195,41 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         CalibrationWarning
             Where the classifier is fitted already and not frozen: it is fitted anew.
         """
-        self._check_parameters()
+        method = self._checked_method()
         check_classification_targets(y)
         X, y = indexable(X, y)
         labels = to_numpy(column_or_1d(y, warn=True))
         estimator = self._resolved_estimator()
         frozen = isinstance(estimator, FrozenEstimator)
-        weight = _checked_weight(sample_weight, len(labels))
-        own_weight = None if weight is None else _as_kind_of(X, weight)
-        fit_params, split_params = self._route(estimator, own_weight, fit_params)
-        classes = _classes(estimator, labels)
-        self._check_class_count(len(classes))
+        if sample_weight is not None:
+            if not np.asarray(sample_weight).any():
+                raise ValueError("sample_weight must not be zero everywhere")
+            sample_weight = as_weights(sample_weight, len(labels))
+        fit_params, split_params = self._route(estimator, X, sample_weight, fit_params)
+        if frozen:
+            check_is_fitted(estimator)
+        classes = to_numpy(estimator.classes_) if frozen else np.unique(labels)
+        if len(classes) < 2:
+            raise ValueError(f"y must hold at least two classes, got {len(classes)} class")
+        if len(classes) > 2 and method.two_classes_only:
+            # its first sentence is what scikit-learn's own checks look for
+            raise ValueError(
+                "Only binary classification is supported. "
+                f"method={self.method!r} is for two classes, got {len(classes)}"
+            )
         codes = _positions(labels, classes)
         by_code = not _is_numeric(labels) and _dispatches(X)  # no tensor holds texts
         own_labels = _as_kind_of(X, codes if by_code else labels)
-        rows = _Rows(X, own_labels, codes, weight, fit_params)
         own_classes = np.arange(len(classes)) if by_code and not frozen else classes
         reader = ScoreReader(self.response_method, own_classes)
+        given = _Training(X, own_labels, fit_params, codes, sample_weight, reader)
         if frozen:
-            pairs = self._fit_frozen(estimator, rows, reader)
+            splits = None
         else:
-            if _is_fitted(estimator):
-                warn(
-                    f"this {type(estimator).__name__} is fitted already: clones of it are fitted "
-                    "anew. To calibrate it as it is, give FrozenEstimator(estimator), from "
-                    "sklearn.frozen; to fit it anew, clone(estimator)"
-                )
+            _warn_if_fitted(estimator)
             cv = check_cv(self.cv, labels, classifier=True)
             splits = list(cv.split(X, labels, **split_params))
-            fit_folds = self._fit_ensemble if self.ensemble else self._fit_pooled
-            pairs = fit_folds(estimator, rows, reader, splits)
+        pairs = self._fit_pairs(estimator, method, given, splits)
         # everything at once: a fit that fails or is interrupted leaves the object as it was
         self.__dict__.update(
             classes_=classes,
@@ -232,87 +238,78 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         )
         return self
 
-    def _fit_frozen(self, estimator: Any, rows: _Rows, reader: ScoreReader) -> list[CalibratedPair]:
-        scored = _score(estimator, rows, reader)
-        return [_calibrate(scored, _fresh(_prototype(self.method), self._seeds()))]
+    def _checked_method(self) -> Calibrator:
+        """The calibrator to copy; parameters that make no sense are refused."""
+        allowed = get_args(ResponseMethod)
+        if self.response_method not in allowed:
+            raise ValueError(f"response_method must be in {allowed}, got {self.response_method!r}")
+        if not isinstance(self.ensemble, bool | np.bool_):
+            raise ValueError(f"ensemble must be True or False, got {self.ensemble!r}")
+        if self._is_prefit() and self.estimator is None:
+            raise ValueError('cv="prefit" needs a fitted estimator, got estimator=None')
+        if not isinstance(self.method, str | Calibrator):
+            raise TypeError(f"method must be an acronym or a calibrator, got {self.method!r}")
+        method = calibrator(self.method) if isinstance(self.method, str) else self.method
+        if method.input != "logits":
+            raise ValueError(
+                "method must read logits, which every score is turned into: "
+                f"input='logits', got input={method.input!r}"
+            )
+        return method
 
-    def _fit_ensemble(
-        self, estimator: Any, rows: _Rows, reader: ScoreReader, splits: Sequence[Split]
+    def _is_prefit(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == "prefit"
+
+    def _resolved_estimator(self) -> Any:
+        if self.estimator is None:
+            default = LogisticRegression(max_iter=1000)
+            return default.set_fit_request(sample_weight=True) if _routing() else default
+        if self._is_prefit() and not isinstance(self.estimator, FrozenEstimator):
+            return FrozenEstimator(self.estimator)
+        return self.estimator
+
+    def _fit_pairs(
+        self, estimator: Any, method: Calibrator, given: _Training, splits: list[Split] | None
     ) -> list[CalibratedPair]:
+        """A pair for every split, or one for all rows; no splits: the classifier is frozen."""
+        seeds = None if self.random_state is None else check_random_state(self.random_state)
+        if splits is None:
+            held_out = _read_scores(estimator, given.X, given.codes, given.weight, given.reader)
+            return [_calibrate(held_out, _fresh(method, seeds))]
+        parallel = Parallel(n_jobs=self.n_jobs)
+        if not self.ensemble:
+            folds = parallel(
+                delayed(given.held_out)(_fresh(estimator, seeds), split) for split in splits
+            )
+            final = _fresh(estimator, seeds).fit(given.X, given.y, **given.fit_params)
+            return [_calibrate(_pooled(final, folds), _fresh(method, seeds))]
         smallest = min(len(test) for _, test in splits)
         if smallest < 2:
             raise ValueError(
                 "ensemble=True fits a calibrator on the held-out rows of each fold: they must be "
                 f"at least 2, got {smallest}. Use fewer folds or ensemble=False"
             )
-        method, seeds = _prototype(self.method), self._seeds()
-        return self._parallel(
-            delayed(_fit_pair)(_fresh(estimator, seeds), _fresh(method, seeds), rows, split, reader)
-            for split in splits
-        )
-
-    def _fit_pooled(
-        self, estimator: Any, rows: _Rows, reader: ScoreReader, splits: Sequence[Split]
-    ) -> list[CalibratedPair]:
-        seeds = self._seeds()
-        folds = self._parallel(
-            delayed(_score_fold)(_fresh(estimator, seeds), rows, split, reader) for split in splits
-        )
-        final = _fresh(estimator, seeds).fit(rows.X, rows.labels, **rows.fit_params)
-        return [_calibrate(_pool(final, folds), _fresh(_prototype(self.method), seeds))]
-
-    def _seeds(self) -> np.random.RandomState | None:
-        return None if self.random_state is None else check_random_state(self.random_state)
-
-    def _parallel(self, jobs: Iterable[Any]) -> list[Any]:
-        return list(Parallel(n_jobs=self.n_jobs)(jobs))
-
-    def _resolved_estimator(self) -> Any:
-        if self.estimator is None:
-            default = LogisticRegression(max_iter=1000)
-            return default.set_fit_request(sample_weight=True) if _routing() else default
-        if _is_prefit(self.cv) and not isinstance(self.estimator, FrozenEstimator):
-            return FrozenEstimator(self.estimator)
-        return self.estimator
-
-    def _check_parameters(self) -> None:
-        allowed = get_args(ResponseMethod)
-        if self.response_method not in allowed:
-            raise ValueError(f"response_method must be in {allowed}, got {self.response_method!r}")
-        if not isinstance(self.ensemble, bool | np.bool_):
-            raise ValueError(f"ensemble must be True or False, got {self.ensemble!r}")
-        if _is_prefit(self.cv) and self.estimator is None:
-            raise ValueError('cv="prefit" needs a fitted estimator, got estimator=None')
-        method = _prototype(self.method)
-        if method.input != "logits":
-            raise ValueError(
-                "method must read logits, which every score is turned into: "
-                f"input='logits', got input={method.input!r}"
+        return list(
+            parallel(
+                delayed(given.pair)(_fresh(estimator, seeds), _fresh(method, seeds), split)
+                for split in splits
             )
-
-    def _check_class_count(self, count: int) -> None:
-        if count < 2:
-            raise ValueError(f"y must hold at least two classes, got {count} class")
-        if count > 2 and _is_for_two_classes(self.method):
-            # its first sentence is what scikit-learn's own checks look for
-            raise ValueError(
-                "Only binary classification is supported. "
-                f"method={self.method!r} is for two classes, got {count}"
-            )
+        )
 
     # --- metadata and tags ---
 
     def _route(
-        self, estimator: Any, weight: Array | None, fit_params: dict[str, Any]
+        self, estimator: Any, X: Any, weight: Floats | None, fit_params: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """What goes to the classifier's ``fit`` and to the splitter's ``split``."""
+        own_weight = None if weight is None else _as_kind_of(X, weight)
         if _routing():
-            routed = process_routing(self, "fit", sample_weight=weight, **fit_params)
+            routed = process_routing(self, "fit", sample_weight=own_weight, **fit_params)
             return dict(routed.estimator.fit), dict(routed.splitter.split)
         if weight is None or isinstance(estimator, FrozenEstimator):
             return fit_params, {}
         if has_fit_parameter(estimator, "sample_weight"):
-            return fit_params | {"sample_weight": weight}, {}
+            return fit_params | {"sample_weight": own_weight}, {}
         warn(
             f"{type(estimator).__name__}.fit takes no sample_weight: only the calibration is "
             "weighted, and the classifier is not"
@@ -344,7 +341,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags.non_deterministic = inner.non_deterministic
         tags.array_api_support = inner.array_api_support
         classes = inner.classifier_tags
-        if _is_for_two_classes(self.method) or (classes is not None and not classes.multi_class):
+        only_two = getattr(self.method, "two_classes_only", False)
+        if isinstance(self.method, str):
+            with suppress(ValueError):  # an unknown method is refused by ``fit``
+                only_two = REGISTRY[acronym(self.method)].two_classes_only
+        if only_two or (classes is not None and not classes.multi_class):
             tags.classifier_tags.multi_class = False
         return tags
 
@@ -548,8 +549,12 @@ class ScoreReader:
         """
         method = self.method
         if method == "auto":
-            usable = hasattr(estimator, "decision_function") and _gives_class_scores(estimator, X)
-            method = "decision_function" if usable else "predict_proba"
+            method = "predict_proba"
+            if hasattr(estimator, "decision_function") and not _is_one_vs_one(estimator):
+                shape = np.shape(estimator.decision_function(_safe_indexing(X, [0])))
+                count = len(estimator.classes_)
+                if shape == (1, count) or (count == 2 and shape in {(1,), (1, 1)}):
+                    method = "decision_function"
         if not hasattr(estimator, method):
             raise TypeError(
                 f"{type(estimator).__name__} has no {method}: a classifier needs predict_proba, "
@@ -582,11 +587,37 @@ class ScoreReader:
     def _read(self, estimator: Any, X: Any) -> tuple[Floats, NDArray[np.bool_]]:
         """The logits, and in which rows ``predict_proba`` gives a class no probability at all."""
         columns = _positions(estimator.classes_, self.classes)
-        logits = _raw_logits(estimator, X, self.method, len(columns))
-        has_zero = np.asarray(np.isneginf(logits).any(axis=1))
+        count = len(columns)
+        with np.errstate(divide="ignore"):  # predict_log_proba of a forest takes the logarithm of 0
+            logits = to_numpy(getattr(estimator, self.method)(X)).astype(np.float64)
+        if self.method == "decision_function" and count == 2 and logits.size == len(logits):
+            margin = logits.reshape(-1)
+            logits = np.stack([np.zeros_like(margin), margin], axis=1)
+        if logits.ndim != 2 or logits.shape[1] != count:
+            raise ValueError(
+                f"{self.method} must give one score per class or a binary margin: "
+                f"shape (rows, {count}), got shape {logits.shape}"
+            )
+        if self.method == "predict_proba":
+            negative = np.argwhere(logits < -ROUNDING)
+            if len(negative):
+                row, column = negative[0]
+                raise ValueError(
+                    "predict_proba must give probabilities of at least 0, got "
+                    f"{logits[row, column]:.6g} at row {row}, class "
+                    f"{np.asarray(estimator.classes_)[column]}. "
+                    "If these are scores, return them from decision_function"
+                )
+            with np.errstate(divide="ignore"):
+                logits = np.log(np.maximum(logits, 0.0))
+        masked = np.isneginf(logits)
         if self.method == "predict_proba":
             logits = np.maximum(logits, np.log(SMALLEST_PROBABILITY))
-        return self.completed(_finite(logits), columns), has_zero
+        elif masked.any():  # raised to a value that no finite one of the row lies below
+            smallest = np.where(masked, np.inf, logits).min(axis=1)
+            floor = np.minimum(smallest, logits.max(axis=1) + np.log(SMALLEST_PROBABILITY))
+            logits = np.where(masked, floor[:, None], logits)
+        return self.completed(logits, columns), np.asarray(masked.any(axis=1))
 
     def completed(self, logits: Floats, columns: NDArray[np.intp]) -> Floats:
         """Mix, centre and scale logits, and add the classes that the classifier does not know.
@@ -615,71 +646,6 @@ class ScoreReader:
         return result / self.scale
 
 
-def _scale_of(logits: Floats, codes: Codes, weight: Floats | None) -> float:
-    """The power of two next to the best temperature of large margins; 1 for others."""
-    # divided by the widest gap, even margins that tell nothing about the labels are small
-    widest = min(float(np.ptp(logits, axis=1).max()), LARGEST_SCALE)
-    if not widest > LARGE_TEMPERATURE:
-        return 1.0
-    profile = scaled_profile(Rows.of(logits, codes, weight))
-    best = best_temperature(profile, "nll", (LARGE_TEMPERATURE, widest))
-    at_most_large = best.x <= LARGE_TEMPERATURE * (1.0 + 1e-9)
-    return 1.0 if at_most_large else float(2.0 ** np.round(np.log2(best.x)))
-
-
-def _response(estimator: Any, X: Any, method: str) -> Floats:
-    with np.errstate(divide="ignore"):  # predict_log_proba of a forest takes the logarithm of 0
-        return to_numpy(getattr(estimator, method)(X)).astype(np.float64)
-
-
-def _raw_logits(estimator: Any, X: Any, method: ResponseMethod, count: int) -> Floats:
-    values = _response(estimator, X, method)
-    if method == "decision_function" and count == 2 and values.size == len(values):
-        margin = values.reshape(-1)
-        values = np.stack([np.zeros_like(margin), margin], axis=1)
-    if values.ndim != 2 or values.shape[1] != count:
-        raise ValueError(
-            f"{method} must give one score per class or a binary margin: shape (rows, {count}), "
-            f"got shape {values.shape}"
-        )
-    if method != "predict_proba":
-        return values
-    _check_not_negative(values, estimator)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.maximum(values, 0.0)))
-
-
-def _check_not_negative(probs: Floats, estimator: Any) -> None:
-    """Refuse probabilities below 0 by more than rounding."""
-    wrong = np.argwhere(probs < -ROUNDING)
-    if not len(wrong):
-        return
-    row, column = wrong[0]
-    raise ValueError(
-        "predict_proba must give probabilities of at least 0, got "
-        f"{probs[row, column]:.6g} at row {row}, class {np.asarray(estimator.classes_)[column]}. "
-        "If these are scores, return them from decision_function"
-    )
-
-
-def _finite(logits: Floats) -> Floats:
-    """The logits with each -inf raised to a value that no finite one of its row lies below."""
-    masked = np.isneginf(logits)
-    if not masked.any():
-        return logits
-    smallest = np.where(masked, np.inf, logits).min(axis=1)
-    floor = np.minimum(smallest, logits.max(axis=1) + np.log(SMALLEST_PROBABILITY))
-    return np.where(masked, floor[:, None], logits)
-
-
-def _gives_class_scores(estimator: Any, X: Any) -> bool:
-    if _is_one_vs_one(estimator):
-        return False
-    shape = np.shape(estimator.decision_function(_safe_indexing(X, [0])))
-    count = len(estimator.classes_)
-    return shape == (1, count) or (count == 2 and shape in {(1,), (1, 1)})
-
-
 def _is_one_vs_one(estimator: Any) -> bool:
     """Whether an SVC says so: for three classes its pairwise scores have the right shape, too."""
     if len(estimator.classes_) <= 2:
@@ -694,101 +660,108 @@ def _is_one_vs_one(estimator: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """The rows given to ``fit``, or some of them."""
+class _Training:
+    """What ``fit`` was given, as classifiers and calibrators take it."""
 
     X: Any
-    labels: Array  # of the kind of X
+    y: Array  # of the kind of X
+    fit_params: Mapping[str, Any]
     codes: Codes
     weight: Floats | None
-    fit_params: Mapping[str, Any]
+    reader: ScoreReader
 
-    def take(self, indices: Any) -> _Rows:
-        weight = None if self.weight is None else self.weight[indices]
-        params = {name: self._split(value, indices) for name, value in self.fit_params.items()}
-        X = _safe_indexing(self.X, indices)
-        labels = _safe_indexing(self.labels, indices)
-        return _Rows(X, labels, self.codes[indices], weight, params)
+    def held_out(self, estimator: Any, split: Split) -> _HeldOut:
+        """Fit a classifier on some rows, and read its scores of others."""
+        train, test = split
+        params = {}
+        for name, value in self.fit_params.items():
+            shape = getattr(value, "shape", None)
+            length = shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
+            per_row = length == len(self.codes)
+            params[name] = _safe_indexing(value, train) if per_row else value
+        estimator.fit(_safe_indexing(self.X, train), _safe_indexing(self.y, train), **params)
+        weight = None if self.weight is None else self.weight[test]
+        X = _safe_indexing(self.X, test)
+        return _read_scores(estimator, X, self.codes[test], weight, self.reader)
 
-    def _split(self, value: Any, indices: Any) -> Any:
-        """The entries of some rows of a fit parameter; all of it unless it has one per row."""
-        shape = getattr(value, "shape", None)
-        length = shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
-        return _safe_indexing(value, indices) if length == len(self.codes) else value
+    def pair(self, estimator: Any, method: Calibrator, split: Split) -> CalibratedPair:
+        """Fit a classifier on some rows and its calibrator on others."""
+        return _calibrate(self.held_out(estimator, split), method)
 
 
 @dataclass(frozen=True)
-class _Scored:
+class _HeldOut:
     """A fitted classifier and the logits of rows that it was not fitted on."""
 
     estimator: Any
     reader: ScoreReader
-    logits: Floats
+    rows: Rows
     has_zero: NDArray[np.bool_]  # the rows in which a class has no probability at all
-    codes: Codes
-    weight: Floats | None
 
 
-def _score(estimator: Any, rows: _Rows, reader: ScoreReader) -> _Scored:
-    reader = reader.resolved(estimator, rows.X)
-    return _Scored(estimator, reader, *reader._read(estimator, rows.X), rows.codes, rows.weight)
+def _read_scores(
+    estimator: Any, X: Any, codes: Codes, weight: Floats | None, reader: ScoreReader
+) -> _HeldOut:
+    reader = reader.resolved(estimator, X)
+    logits, has_zero = reader._read(estimator, X)
+    return _HeldOut(estimator, reader, Rows(logits, codes, weight), has_zero)
 
 
-def _score_fold(estimator: Any, rows: _Rows, split: Split, reader: ScoreReader) -> _Scored:
-    train, test = rows.take(split[0]), rows.take(split[1])
-    estimator.fit(train.X, train.labels, **train.fit_params)
-    return _score(estimator, test, reader)
-
-
-def _fit_pair(
-    estimator: Any, method: Calibrator, rows: _Rows, split: Split, reader: ScoreReader
-) -> CalibratedPair:
-    return _calibrate(_score_fold(estimator, rows, split, reader), method)
-
-
-def _calibrate(scored: _Scored, method: Calibrator) -> CalibratedPair:
-    reader, logits = scored.reader, scored.logits
-    if not isinstance(method, Uncalibrated):
-        if reader.method == "predict_proba":
-            reader, logits = _without_zeros(scored)
-        else:
-            reader = replace(reader, scale=_scale_of(logits, scored.codes, scored.weight))
-    method.fit(logits / reader.scale, scored.codes, sample_weight=scored.weight)
-    return CalibratedPair(scored.estimator, method, reader)
-
-
-def _without_zeros(scored: _Scored) -> tuple[ScoreReader, Floats]:
-    """A reader that mixes probabilities of 0 with the uniform distribution, and what it reads."""
-    reader, logits = scored.reader, scored.logits
-    columns = _positions(scored.estimator.classes_, reader.classes)
-    place = np.full(len(reader.classes), -1)
-    place[columns] = np.arange(len(columns))
-    codes = place[scored.codes]
-    weight = as_weights(scored.weight, len(logits))
-    known = (codes >= 0) & (weight > 0.0)
-    if len(columns) < 2 or not scored.has_zero[known].any():
-        return reader, logits
-    probs = softmax(logits[known][:, columns], axis=1)
-    share = uniform_share(Rows(probs, codes[known], weight[known], "probs"))
-    reader = replace(reader, uniform_share=share)
-    return reader, reader.completed(logits[:, columns], columns) if share else logits
-
-
-def _pool(estimator: Any, folds: Sequence[_Scored]) -> _Scored:
+def _pooled(estimator: Any, folds: Sequence[_HeldOut]) -> _HeldOut:
     """The held-out scores of all folds, for a classifier fitted on all rows."""
     _same_response(folds)
-    weights = [fold.weight for fold in folds if fold.weight is not None]
-    return _Scored(
-        estimator,
-        folds[0].reader,
-        np.concatenate([fold.logits for fold in folds]),
-        np.concatenate([fold.has_zero for fold in folds]),
-        np.concatenate([fold.codes for fold in folds]),
+    parts = [fold.rows for fold in folds]
+    weights = [part.sample_weight for part in parts if part.sample_weight is not None]
+    rows = Rows(
+        np.concatenate([part.scores for part in parts]),
+        np.concatenate([part.labels for part in parts]),
         np.concatenate(weights) if weights else None,
     )
+    has_zero = np.concatenate([fold.has_zero for fold in folds])
+    return _HeldOut(estimator, folds[0].reader, rows, has_zero)
 
 
-def _same_response(parts: Sequence[_Scored | CalibratedPair]) -> ResponseMethod:
+def _calibrate(held_out: _HeldOut, method: Calibrator) -> CalibratedPair:
+    reader, rows = held_out.reader, held_out.rows
+    rows = Rows.of(rows.scores, rows.labels, rows.sample_weight)  # a fold may have no weight at all
+    if reader.method == "predict_proba" and not isinstance(method, Uncalibrated):
+        reader, rows = _without_zeros(held_out, rows)
+    elif not isinstance(method, Uncalibrated):
+        reader = replace(reader, scale=_scale_of(rows))
+        rows = rows.with_scores(rows.scores / reader.scale)
+    return CalibratedPair(held_out.estimator, method.fit(rows), reader)
+
+
+def _without_zeros(held_out: _HeldOut, rows: Rows) -> tuple[ScoreReader, Rows]:
+    """A reader that mixes probabilities of 0 with the uniform distribution, and what it reads."""
+    reader = held_out.reader
+    columns = _positions(held_out.estimator.classes_, reader.classes)
+    place = np.full(len(reader.classes), -1)  # of each class among those that the classifier knows
+    place[columns] = np.arange(len(columns))
+    known = (place[rows.labels] >= 0) & (rows.weight > 0.0)
+    if len(columns) < 2 or not held_out.has_zero[known].any():
+        return reader, rows
+    some = rows.take(known)
+    probs = softmax(some.scores[:, columns], axis=1)
+    share = uniform_share(Rows(probs, place[some.labels], some.weight, "probs"))
+    reader = replace(reader, uniform_share=share)
+    if share:
+        rows = rows.with_scores(reader.completed(rows.scores[:, columns], columns))
+    return reader, rows
+
+
+def _scale_of(rows: Rows) -> float:
+    """The power of two next to the best temperature of large margins; 1 for others."""
+    # divided by the widest gap, even margins that tell nothing about the labels are small
+    widest = min(float(np.ptp(rows.logits, axis=1).max()), LARGEST_SCALE)
+    if not widest > LARGE_TEMPERATURE:
+        return 1.0
+    best = best_temperature(scaled_profile(rows), "nll", (LARGE_TEMPERATURE, widest))
+    at_most_large = best.temperature <= LARGE_TEMPERATURE * (1.0 + 1e-9)
+    return 1.0 if at_most_large else float(2.0 ** np.round(np.log2(best.temperature)))
+
+
+def _same_response(parts: Sequence[_HeldOut | CalibratedPair]) -> ResponseMethod:
     methods = {part.reader.method for part in parts}
     if len(methods) > 1:
         raise ValueError(
@@ -799,14 +772,6 @@ def _same_response(parts: Sequence[_Scored | CalibratedPair]) -> ResponseMethod:
 
 
 # --- small questions --------------------------------------------------------------------------
-
-
-def _classes(estimator: Any, labels: NDArray[Any]) -> NDArray[Any]:
-    """The classes of the problem: a frozen classifier's own, else those of the labels."""
-    if isinstance(estimator, FrozenEstimator):
-        check_is_fitted(estimator)
-        return to_numpy(estimator.classes_)
-    return np.unique(labels)
 
 
 def _as_kind_of(X: Any, values: NDArray[Any]) -> Array:
@@ -824,15 +789,19 @@ def _is_numeric(values: NDArray[Any]) -> bool:
     return values.dtype.kind in "biuf"
 
 
-def _is_fitted(estimator: Any) -> bool:
-    """Whether a classifier that must be fitted is."""
+def _warn_if_fitted(estimator: Any) -> None:
+    """Warn of a classifier that must be fitted and is: clones of it are fitted anew."""
     if not get_tags(estimator).requires_fit:
-        return False
+        return
     try:
         check_is_fitted(estimator)
     except NotFittedError:
-        return False
-    return True
+        return
+    warn(
+        f"this {type(estimator).__name__} is fitted already: clones of it are fitted "
+        "anew. To calibrate it as it is, give FrozenEstimator(estimator), from "
+        "sklearn.frozen; to fit it anew, clone(estimator)"
+    )
 
 
 def _positions(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
@@ -846,23 +815,6 @@ def _positions(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
         ) from None
 
 
-def _prototype(method: str | Calibrator) -> Calibrator:
-    if isinstance(method, Calibrator):
-        return method
-    if isinstance(method, str):
-        return calibrator(method)
-    raise TypeError(f"method must be an acronym or a calibrator, got {method!r}")
-
-
-def _is_for_two_classes(method: Any) -> bool:
-    if not isinstance(method, str):
-        return bool(getattr(method, "two_classes_only", False))
-    try:
-        return REGISTRY[acronym(method)].two_classes_only
-    except ValueError:  # told where the method is made
-        return False
-
-
 def _fresh(prototype: Any, seeds: np.random.RandomState | None) -> Any:
     """An unfitted copy, with a seed wherever it has a ``random_state`` that is None."""
     copy = clone(prototype)
@@ -874,18 +826,6 @@ def _fresh(prototype: Any, seeds: np.random.RandomState | None) -> Any:
         if value is None and name.rpartition("__")[2] == "random_state"
     )
     return copy.set_params(**{name: int(seeds.randint(2**31 - 1)) for name in free})
-
-
-def _checked_weight(sample_weight: Any, rows: int) -> Floats | None:
-    if sample_weight is None:
-        return None
-    if not np.asarray(sample_weight).any():
-        raise ValueError("sample_weight must not be zero everywhere")
-    return as_weights(sample_weight, rows)
-
-
-def _is_prefit(cv: Any) -> bool:
-    return isinstance(cv, str) and cv == "prefit"
 
 
 def _routing() -> bool:

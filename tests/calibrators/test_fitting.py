@@ -79,7 +79,7 @@ def test_a_fit_that_does_not_converge_says_so_and_what_to_do():
 def test_the_adaptive_family_tells_how_its_newton_steps_ended(monkeypatch):
     data = calibrant.datasets.load("fashion-mnist-lenet5")
     rows = slice(0, 1000)
-    monkeypatch.setattr("calibrant.calibrators.temperature._anchored.MAX_ITER", 1)
+    monkeypatch.setattr("calibrant.calibrators.temperature._default_recipe.MAX_ITER", 1)
     with pytest.warns(calibrant.CalibrationWarning, match="after 1 Newton steps the last one"):
         model = calibrant.PTS(penalty=1.0).fit(data.val_logits[rows], data.val_labels[rows])
     assert not model.fit_info_.converged
@@ -306,7 +306,7 @@ def test_no_operation_is_missing_from_the_interpreters():
     from calibrant.formulas._operations import Ops
 
     wanted = {name for name in vars(Ops) if not name.startswith("_")}
-    for interpreter in (NumpyOps, TorchOps, GraphOps):
+    for interpreter in (NumpyOps(), TorchOps({}), GraphOps(2)):
         assert wanted <= set(dir(interpreter))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.calibrators import REGISTRY, _sampling
+from calibrant.calibrators import REGISTRY, _choosing
 from calibrant.data import copies
 from calibrant.data.copies import binomials, uniforms
 
@@ -35,7 +35,7 @@ def test_draws_by_keys_have_their_distribution():
 
 @pytest.mark.parametrize("method", ["vector", "pts", "auto"])
 def test_every_row_may_have_many_copies(monkeypatch, method):
-    monkeypatch.setattr(_sampling, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(_choosing, "SAMPLE_ROWS", 300)
     monkeypatch.setattr(copies, "MOST_COPIES", 1000)
     logits, labels = rows(900)
     heavy = calibrant.calibrator(method).fit(logits, labels, np.full(900, 200))
@@ -44,7 +44,7 @@ def test_every_row_may_have_many_copies(monkeypatch, method):
 
 
 def test_a_true_class_of_probability_0_need_not_be_in_the_sample(monkeypatch):
-    monkeypatch.setattr(_sampling, "SAMPLE_ROWS", 200)
+    monkeypatch.setattr(_choosing, "SAMPLE_ROWS", 200)
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.full(5, 0.3), 2000)
     labels = np.array([rng.choice(5, p=row) for row in probs])

@@ -7,11 +7,10 @@ import pytest
 
 import calibrant
 from calibrant import TemperatureProfile
-from calibrant.calibrators import _best_temperature, _sampling
-from calibrant.calibrators._best_temperature import scaling_start, start_of_profile
-from calibrant.calibrators._direct_scaling import DirectLoss
-from calibrant.calibrators._optimizers import newton_root
-from calibrant.calibrators._sampling import sample_of_logits, sample_of_profile, sampled
+from calibrant.calibrators import _best_temperature, _choosing
+from calibrant.calibrators._best_temperature import LogitLoss, best_temperature, scaling_start
+from calibrant.calibrators._choosing import sample_of_logits, sample_of_profile, sampled
+from calibrant.calibrators._optimizers import newton_minimum
 from calibrant.data.rows import Rows
 
 Data = tuple[np.ndarray, np.ndarray]
@@ -31,7 +30,7 @@ def uneven(rows: int, classes: int, seed: int = 0) -> Data:
 
 @pytest.fixture
 def small_sample(monkeypatch):
-    monkeypatch.setattr(_sampling, "SAMPLE_ROWS", FEW)
+    monkeypatch.setattr(_choosing, "SAMPLE_ROWS", FEW)
     monkeypatch.setattr(_best_temperature, "SEARCH_ROWS", FEW)
 
 
@@ -116,12 +115,14 @@ def test_labels_that_no_temperature_serves_end_at_a_bound_for_many_rows(small_sa
 
 
 def test_newton_steps_that_go_astray_are_told():
-    assert newton_root(lambda x: (2.0 * (x - 1.0), 2.0), 0.8) == pytest.approx(1.0)
-    assert newton_root(lambda x: (np.exp(x) - 2.0, np.exp(x)), 0.6) == pytest.approx(np.log(2.0))
-    assert newton_root(lambda x: (1.0, 0.0), 0.0) is None  # no curvature
-    assert newton_root(lambda x: (1.0, 1e-3), 0.0) is None  # too far
-    assert newton_root(lambda x: (np.nan, 1.0), 0.0) is None
-    assert newton_root(lambda x: (np.sign(x) * abs(x) ** 0.5, 1.0), 0.1) is None  # no end
+    assert newton_minimum(lambda x: (0.0, 2.0 * (x - 1.0), 2.0), 0.8) == pytest.approx(1.0)
+    assert newton_minimum(lambda x: (0.0, np.exp(x) - 2.0, np.exp(x)), 0.6) == pytest.approx(
+        np.log(2.0)
+    )
+    assert newton_minimum(lambda x: (0.0, 1.0, 0.0), 0.0) is None  # no curvature
+    assert newton_minimum(lambda x: (0.0, 1.0, 1e-3), 0.0) is None  # too far
+    assert newton_minimum(lambda x: (0.0, np.nan, 1.0), 0.0) is None
+    assert newton_minimum(lambda x: (0.0, np.sign(x) * abs(x) ** 0.5, 1.0), 0.1) is None  # no end
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e3, 0.05])
@@ -131,7 +132,7 @@ def test_the_direct_start_is_that_of_a_profile(scale):
     weight = np.random.default_rng(0).uniform(0.5, 2.0, 1500)
     direct = scaling_start(Rows(scale * logits, labels, weight))
     profile = TemperatureProfile.from_logits(logits, labels, sample_weight=weight)
-    table = start_of_profile(profile)
+    table = best_temperature(profile)
     assert direct.temperature == pytest.approx(scale * table.temperature, rel=1e-5)
     assert direct.loss == pytest.approx(table.loss, rel=1e-6)
     if scale == 1.0:
@@ -140,7 +141,7 @@ def test_the_direct_start_is_that_of_a_profile(scale):
 
 def test_derivatives_of_the_direct_loss():
     logits, labels = uneven(300, 6)
-    loss, step = DirectLoss(logits, labels, np.ones(300)), 1e-2
+    loss, step = LogitLoss(Rows(logits, labels)), 1e-2
     low, here, high = (loss.means(x) for x in (-0.3 - step, -0.3, -0.3 + step))
     assert here[1] == pytest.approx((high[0] - low[0]) / (2 * step), rel=1e-3)
     assert here[2] == pytest.approx((high[1] - low[1]) / (2 * step), rel=1e-3)
@@ -168,7 +169,7 @@ def test_all_rows_move_what_a_sample_has_chosen(monkeypatch):
     """However poor a sample, its solutions are moved to where all rows want them."""
     train, test = uneven(6000, 5), uneven(20_000, 5, seed=1)
     whole = calibrant.PTS(penalty=15.0).fit(*train)
-    monkeypatch.setattr(_sampling, "SAMPLE_ROWS", 600)
+    monkeypatch.setattr(_choosing, "SAMPLE_ROWS", 600)
     moved = calibrant.PTS(penalty=15.0).fit(*train)
     sample = sample_of_profile(TemperatureProfile.from_logits(*train)).index
     alone = calibrant.PTS(penalty=15.0).fit(train[0][sample], train[1][sample])
@@ -203,6 +204,6 @@ def test_a_sample_costs_next_to_nothing(monkeypatch, method, rows, classes):
         )
 
     quick = scores()
-    monkeypatch.setattr(_sampling, "SAMPLE_ROWS", 10**9)
+    monkeypatch.setattr(_choosing, "SAMPLE_ROWS", 10**9)
     monkeypatch.setattr(_best_temperature, "SEARCH_ROWS", 10**9)
     np.testing.assert_array_less(quick, 1.0002 * scores())

@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 
 import calibrant
 from calibrant.calibrators import REGISTRY
-from calibrant.calibrators.profile.row_order import canonical_profile
 from calibrant.common.threads import available_cores
 from calibrant.data.row_order import canonical_rows
 from calibrant.formulas import IncreasingTable, LogGaps, NetworkTemperature, TopLogits
@@ -139,7 +138,7 @@ def test_the_order_of_a_profile_follows_from_its_rows(classes: int) -> None:
     order = np.random.default_rng(3).permutation(len(labels))
     one = calibrant.TemperatureProfile.from_logits(logits, labels)
     other = calibrant.TemperatureProfile.from_logits(logits[order], labels[order])
-    (first, place), (second, moved) = canonical_profile(one), canonical_profile(other)
+    (first, place), (second, moved) = one._in_canonical_order(), other._in_canonical_order()
     np.testing.assert_array_equal(first.row_nll(2.0), second.row_nll(2.0))
     np.testing.assert_array_equal(first.row_nll(2.0)[place], one.row_nll(2.0))
     np.testing.assert_array_equal(place[order], moved)
@@ -152,7 +151,7 @@ def test_copies_in_a_profile_are_one_row_with_their_weight() -> None:
         np.repeat(logits, times, axis=0), np.repeat(labels, times)
     )
     weighted = calibrant.TemperatureProfile.from_logits(logits, labels, sample_weight=times)
-    (first, place), (second, _) = canonical_profile(written), canonical_profile(weighted)
+    (first, place), second = written._in_canonical_order(), weighted._in_canonical_order()[0]
     assert len(first) == len(labels)
     np.testing.assert_array_equal(first.weight, second.weight)
     np.testing.assert_array_equal(first.row_nll(1.5), second.row_nll(1.5))

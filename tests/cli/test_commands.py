@@ -582,7 +582,7 @@ def test_demo_json_shows_that_calibration_helps() -> None:
 
 
 def test_demo_prints_a_table_and_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calibrant.cli._demo.DEMO_METHODS", {"Uncalibrated": "base", "TS": "ts"})
+    monkeypatch.setattr("calibrant.cli._compare.DEMO_METHODS", {"Uncalibrated": "base", "TS": "ts"})
     text = succeed("demo")
     for heading in ("Accuracy", "ECE", "Brier", "NLL", "(ms)", "Uncalibrated", "TS"):
         assert heading in text

@@ -17,7 +17,7 @@ import calibrant
 from calibrant import onnx
 from cli_support import SOURCE, program, python, refuse, run, sample, succeed
 
-NO_WORK = ("calibrant.scorefiles.read_scores", "calibrant.io.load_calibrator")
+NO_WORK = ("calibrant.data.scorefiles.read_scores", "calibrant.io.load_calibrator")
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_signals_leave_the_old_file_and_no_other(folder: Path, number: int, code
 def test_a_signal_that_is_ignored_stays_ignored(folder: Path) -> None:
     code = (
         "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN);"  # as nohup does
-        "from calibrant.common.signals import unwind_when_asked_to_end as unwind; unwind();"
+        "from calibrant.cli import unwind_when_asked_to_end as unwind; unwind();"
         "signal.raise_signal(signal.SIGHUP); print('still here')"
     )
     assert python(code).stdout == "still here\n"

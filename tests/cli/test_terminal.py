@@ -15,7 +15,7 @@ import rich.console
 
 import calibrant
 from calibrant import onnx
-from calibrant.cli._progress import working
+from calibrant.cli._output import working
 from calibrant.common.errors import printable
 from cli_support import program, python, refuse, run, sample, succeed, whole_archive
 

@@ -10,7 +10,7 @@ import pytest
 import calibrant
 from calibrant.common import memory as _memory
 from calibrant.common.memory import available_memory, parse_size, require_memory, size_text
-from calibrant.evaluation import cross_validation as _trials
+from calibrant.evaluation.cross_validation import unfitted
 from cli_support import PEAK, python
 
 MATRICES = ("matrix", "dirichlet", "sms")
@@ -126,7 +126,7 @@ def test_compare_leaves_out_what_does_not_fit(little: None) -> None:
     labels = (0.5 * logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     told = "left out, since they need more memory than is available: matrix, dirichlet, sms"
     with pytest.warns(calibrant.CalibrationWarning, match=told):
-        names = _trials._fitting(*logits.shape)
+        names = unfitted(None, "logits", *logits.shape)
     assert "vector" in names
     assert not {*MATRICES} & {*names}
     with pytest.raises(MemoryError, match="MatrixScaling of 60 rows and 560 classes needs"):

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 import calibrant
-from calibrant.common.frames import frame_of
-from calibrant.common.tables import Shown, Table, Tables
+from calibrant.common.tables import Shown, Table, Tables, frame_of
 from calibrant.metrics import BinStats, CalibrationMeter
 
 

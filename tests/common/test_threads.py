@@ -16,7 +16,7 @@ import pytest
 from calibrant import CalibrationMonitor, TemperatureProfile, metrics
 from calibrant.common.threads import OwnLock
 from calibrant.metrics import CalibrationMeter
-from calibrant.metrics.confidence_meter import ConfidenceMeter
+from calibrant.metrics.meter import ConfidenceMeter
 
 THREADS = 16
 CALLS = 10  # of each thread

@@ -6,6 +6,8 @@ import json
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,10 +15,16 @@ from scipy.special import softmax
 
 import calibrant
 from calibrant import metrics
-from calibrant.calibrators import REGISTRY
+from calibrant.calibrators import REGISTRY, FitInfo, LogitCalibrator
 from calibrant.common.errors import noted, warn
-from calibrant.evaluation.comparison import Comparison, compared
-from calibrant.evaluation.cross_validation import Judged, Rows, Trial, notes_of_folds, timed_fit
+from calibrant.data.rows import Rows
+from calibrant.evaluation.comparison import Comparison, MetricOptions, compare_predictions
+from calibrant.evaluation.cross_validation import (
+    Experiment,
+    HeldOutPredictions,
+    warnings_of_folds,
+)
+from calibrant.formulas import LogitMap
 from calibrant.metrics._registry import metrics_named
 
 
@@ -233,19 +241,16 @@ def judged(seed, noises, rows=500, metric_names=("accuracy", "ece", "brier", "nl
     rng = np.random.default_rng(seed)
     logits = rng.normal(size=(rows, 4)) * 1.5
     labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
-    trial = Trial({}, Rows(logits, labels), Rows(logits, labels))
-    outcomes = [
-        Judged(
-            f"m{at}",
-            softmax(logits + size * rng.normal(size=logits.shape), 1),
-            None,
-            False,
-            0.0,
-            (),
-        )
-        for at, size in enumerate(noises)
-    ]
-    return compared(trial, outcomes, metrics_named(metric_names), n_resamples=50)
+    rows = Rows(logits, labels)
+    predictions = []
+    for at, size in enumerate(noises):
+        probs = softmax(logits + size * rng.normal(size=logits.shape), 1)
+        found = rows.with_scores(probs, "probs")
+        predictions.append(HeldOutPredictions(f"m{at}", found, None, False, 0.0, ()))
+    experiment = Experiment({}, rows, rows)
+    return compare_predictions(
+        experiment, predictions, metrics_named(metric_names), MetricOptions(n_resamples=50)
+    )
 
 
 @pytest.mark.parametrize(
@@ -310,15 +315,19 @@ def test_an_impossible_label_is_beyond_noise():
     wrong = good.copy()
     wrong[0] = np.eye(2)[1 - labels[0]]
     rows = Rows(good, labels)
-    outcomes = [
-        Judged(name, probs, None, True, 0.0, ())
+    predictions = [
+        HeldOutPredictions(name, rows.with_scores(probs, "probs"), None, True, 0.0, ())
         for name, probs in (("good", good), ("wrong", wrong), ("as wrong", wrong))
     ]
-    got = compared(Trial({}, rows, rows), outcomes, metrics_named(["nll"]))
+    got = compare_predictions(
+        Experiment({}, rows, rows), predictions, metrics_named(["nll"]), MetricOptions()
+    )
     assert got["wrong"].differences["nll"].p_value == 0.0
     assert got.starred("nll") == ("good",)
     json.loads(got.to_json())
-    both = compared(Trial({}, rows, rows), outcomes[1:], metrics_named(["nll"]))
+    both = compare_predictions(
+        Experiment({}, rows, rows), predictions[1:], metrics_named(["nll"]), MetricOptions()
+    )
     assert both.starred("nll") == ()
 
 
@@ -338,17 +347,18 @@ def test_the_table_of_one_metric():
 
 def test_every_row_is_judged_once_by_a_fit_on_other_folds():
     logits, labels = example(303)
-    trial = Trial.of(logits, labels, methods=["ts"], cv=4)
-    np.testing.assert_array_equal(np.sort(np.concatenate(trial.folds)), np.arange(303))
-    (one,) = trial.outcomes()
+    experiment = Experiment.of(logits, labels, methods=["ts"], cv=4)
+    parts = experiment.folds.parts
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(303))
+    (one,) = experiment.run()
     assert one.calibrator is None
-    for fold in trial.folds:
+    for fold in parts:
         others = np.setdiff1d(np.arange(303), fold)
         model = calibrant.TS().fit(logits[others], labels[others])
-        np.testing.assert_array_equal(one.probs[fold], model.predict_proba(logits[fold]))
+        np.testing.assert_array_equal(one.rows.scores[fold], model.predict_proba(logits[fold]))
     got = calibrant.compare(logits, labels, methods=["ts"], cv=4)
     assert (got.n_folds, got.n_val, got.n_test) == (4, 303, 303)
-    assert got[0].nll == metrics.nll(one.probs, labels)
+    assert got[0].nll == metrics.nll(one.rows.scores, labels)
     assert str(got).startswith("4-fold cross-validation of 303 rows, 15 bins")
 
 
@@ -392,19 +402,126 @@ def test_progress_counts_the_folds():
     assert seen == [(done, 10) for done in range(11)]
 
 
-# --- timed fits -------------------------------------------------------------------------------
+# --- covariates -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeByColumn(LogitMap):
+    """softmax(z (a + b x)): a slope that depends on the row's covariate x."""
+
+    kind: ClassVar[str] = "test.slope-by-column"
+    needs: ClassVar[tuple[str, ...]] = ("covariates",)
+
+    columns: tuple[str, ...]
+    slopes: np.ndarray
+
+    @property
+    def covariate_names(self):
+        return self.columns
+
+    @property
+    def keeps_arg_max(self):
+        return True
+
+    @property
+    def n_classes(self):
+        return None
+
+    def scores(self, rows, ops):
+        slopes = ops.constant(self.slopes, rows.logits)
+        return rows.logits * (slopes[0] + slopes[1] * rows.covariates)
+
+    def gaps(self, rows, ops):
+        return ops.gaps(self.scores(rows, ops))
+
+
+class ScalingByColumn(LogitCalibrator):
+    """A temperature for each value of the one column, which is 0 or 1."""
+
+    uses = ("covariates",)
+    _gives = LogitMap
+
+    def __init__(self, input="logits"):  # noqa: A002
+        self.input = input
+
+    def _will_keep_arg_max(self):
+        return True
+
+    def _check_parameters(self):
+        """There are none."""
+
+    def _fit_logits(self, data):
+        ((name, column),) = data.covariates.items()
+        parts = [data.take(column == value) for value in (0, 1)]
+        first, second = (
+            1.0 / calibrant.TS().fit(part.logits, part.labels, part.weight).temperature_
+            for part in parts
+        )
+        return SlopeByColumn((name,), np.array([first, second - first])), FitInfo(True, "exact")
+
+
+def with_column(rows, seed):
+    """Logits that are four times too large where the column is 1."""
+    logits, labels = example(rows, seed=seed)
+    column = np.arange(rows) % 2
+    return logits * np.where(column, 4.0, 0.5)[:, None], labels, {"blurred": column}
+
+
+@pytest.mark.parametrize("crossed", [True, False])
+def test_covariates_reach_the_methods_that_use_them(crossed):
+    logits, labels, covariates = with_column(600, 0)
+    methods = {"ts": "ts", "by column": ScalingByColumn()}
+    options = {"methods": methods, "covariates": covariates, "metrics": ["nll"]}
+    if crossed:
+        got = calibrant.compare(logits, labels, **options)
+        judged_logits, judged_labels = logits, labels
+    else:
+        judged_logits, judged_labels, test_covariates = with_column(400, 1)
+        test = (judged_logits, judged_labels)
+        got = calibrant.compare(logits, labels, *test, test_covariates=test_covariates, **options)
+        model = ScalingByColumn().fit(logits, labels, covariates=covariates)
+        probs = model.predict_proba(judged_logits, covariates=test_covariates)
+        assert got["by column"].nll == metrics.nll(probs, judged_labels)
+    alone = calibrant.compare(
+        logits, labels, *(() if crossed else test), methods=["ts"], metrics=["nll"]
+    )
+    assert got["ts"].nll == alone["ts"].nll
+    assert got["by column"].nll < got["ts"].nll - 0.05
+    assert got.starred("nll") == ("by column",)
+
+
+def test_covariates_that_are_missing_or_left_over():
+    logits, labels, covariates = with_column(100, 0)
+    with pytest.raises(TypeError, match="ScalingByColumn needs covariates"):
+        calibrant.compare(logits, labels, methods=ScalingByColumn())
+    with pytest.raises(TypeError, match="test_covariates needs test_scores"):
+        calibrant.compare(logits, labels, covariates=covariates, test_covariates=covariates)
+    with pytest.raises((TypeError, ValueError), match="covariates"):
+        calibrant.compare(
+            logits, labels, logits, labels, methods=ScalingByColumn(), covariates=covariates
+        )
+
+
+# --- warnings of fits -------------------------------------------------------------------------
 
 
 class Warns:
-    def fit(self, scores, labels, sample_weight=None):
+    uses = ()
+    accuracy_preserving = True
+
+    def fit(self, rows):
         warn("our own")
         warnings.warn("of others", DeprecationWarning, stacklevel=1)
 
+    def predict_proba(self, rows):
+        return rows.scores
+
 
 def test_a_fit_notes_its_own_warnings_and_lets_others_pass():
+    rows = Rows(*example())
     with pytest.warns() as passed:
-        seconds, notes = timed_fit(Warns(), None, None)
-    assert (seconds >= 0.0, notes) == (True, ("our own",))
+        (one,) = Experiment({"warns": Warns()}, rows, rows).run()
+    assert (one.fit_seconds >= 0.0, one.warnings) == (True, ("our own",))
     assert [str(one.message) for one in passed] == ["of others"]
 
 
@@ -438,12 +555,12 @@ def test_a_warning_of_all_folds_is_told_once_with_their_number():
     assert lines == [f"ts (likewise ets): {got['ts'].notes[0]}"]
 
 
-def test_notes_of_folds():
-    assert notes_of_folds([["a"], ["a"], []]) == ("a (in 2 of 3 folds)",)
-    assert notes_of_folds([["b", "a"], ["a"]]) == ("b (in 1 of 2 folds)", "a (in 2 of 2 folds)")
+def test_warnings_of_folds():
+    assert warnings_of_folds([["a"], ["a"], []]) == ("a (in 2 of 3 folds)",)
+    assert warnings_of_folds([["b", "a"], ["a"]]) == ("b (in 1 of 2 folds)", "a (in 2 of 2 folds)")
     first = "lost 1.5e-3 (in 2 of 2 folds; the numbers are those of the first)"
-    assert notes_of_folds([["lost 1.5e-3"], ["lost 0.2"]]) == (first,)
-    assert notes_of_folds([[], []]) == ()
+    assert warnings_of_folds([["lost 1.5e-3"], ["lost 0.2"]]) == (first,)
+    assert warnings_of_folds([[], []]) == ()
 
 
 @pytest.mark.parametrize("crossed", [True, False])

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from calibrant import metrics
+from calibrant.data.rows import Rows
 from calibrant.metrics import BinStats
-from calibrant.metrics._cells import CELL_EDGES
-from calibrant.metrics.kde import kde_error
-from calibrant.metrics.kernel_test import PairSums
-from calibrant.metrics.smooth import smooth_error
+from calibrant.metrics._bins import CELL_EDGES
+from calibrant.metrics.kernel import PairSums
+from calibrant.metrics.smooth import kde_error, smooth_error
 
 
 def cell_stats(confidence, correct, weight):
@@ -208,7 +208,8 @@ def test_the_errors_of_drawn_labels_are_direct_sums(classes):
     rng = np.random.default_rng(0)
     probs, weight = rng.dirichlet(np.ones(classes), 50), rng.random(50)
     labels = rng.integers(0, classes, (50, 3))
-    got = PairSums.of(probs, weight, "exponential", 0.4).errors(labels)
+    rows = Rows(probs, labels[:, 0], weight, "probs")
+    got = PairSums.of(rows, "exponential", 0.4).errors(labels)
     options = {"estimator": "unbiased", "bandwidth": 0.4, "sample_weight": weight}
     slow = [metrics.skce(probs, column, **options) for column in labels.T]
     np.testing.assert_allclose(got, slow, rtol=1e-9)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import calibrant
 from calibrant import metrics
 from calibrant.metrics import CalibrationMeter
-from calibrant.metrics.confidence_meter import ConfidenceMeter
+from calibrant.metrics.meter import ConfidenceMeter
 
 
 def example(rows=400, classes=4, seed=0):

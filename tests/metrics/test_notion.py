@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import calibrant
 from calibrant import diagrams, metrics, plots
 from calibrant.metrics._registry import METRICS
-from calibrant.metrics._tables import p_text
+from calibrant.metrics._reports import p_text
 from calibrant.report import make_report
 from cli_support import refuse, succeed
 

@@ -8,6 +8,7 @@ from scipy.stats import kstest
 
 from calibrant import metrics
 from calibrant.data.binning import calibration_error, equal_width_edges
+from calibrant.metrics._labelled import Outcomes
 from calibrant.metrics._resampling import BinnedRows, values_of
 
 TOP_LABEL = ["ece", "rms_ece", "mce", "adaptive_ece", "debiased_ece", "smooth_ece", "kde_ece"]
@@ -80,19 +81,16 @@ def test_a_seed_fixes_everything_and_quantiles_rise():
 def test_grouped_rows_draw_from_the_same_distribution():
     rng = np.random.default_rng(0)
     confidence = rng.beta(4.0, 1.2, 20_000)
-    rows = BinnedRows.of(confidence, rng.random(20_000) < confidence, None, equal_width_edges(15))
+    part = Outcomes.of_columns(confidence, rng.random(20_000) < confidence)
+    rows = BinnedRows.of(part, equal_width_edges(15))
     groups = rows.grouped(by_outcome=False)
     assert groups.count.sum() == 20_000
     assert len(groups.count) < 5000
-    variance = groups.count @ (groups.confidence * (1.0 - groups.confidence))
+    variance = groups.count @ (groups.rows.score * (1.0 - groups.rows.score))
     assert variance == pytest.approx((confidence * (1.0 - confidence)).sum(), rel=1e-6)
     # The same bins without groups: as if every row had its own weight.
-    slow = BinnedRows.of(
-        confidence,
-        rows.correct == 1.0,
-        np.where(np.arange(20_000) < 1, 1.0 + 1e-9, 1.0),
-        rows.edges,
-    )
+    weight = np.where(np.arange(20_000) < 1, 1.0 + 1e-9, 1.0)
+    slow = BinnedRows.of(Outcomes.of_columns(confidence, part.hit, weight), rows.edges)
     for way in ("null", "bootstrap"):
         fast_values, slow_values = (
             values_of(calibration_error, getattr(one, way)(300, np.random.default_rng(seed)))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from calibrant import metrics
-from calibrant.metrics._outcomes import Outcomes
+from calibrant.metrics._labelled import Outcomes
 from calibrant.metrics.cumulative import cumulative_differences, ks_p_value, kuiper_p_value
 from peer_sources import from_sdist
 from peer_suite import Suite
@@ -27,7 +27,7 @@ NO_LABELS = "labels that are None are a TypeError, not a ValueError"
 
 def _outcomes(events: Any, chances: Any) -> Outcomes:
     chances = np.asarray(chances)
-    return Outcomes(chances, np.asarray(events) == 1, np.ones(len(chances)))
+    return Outcomes.of_columns(chances, np.asarray(events) == 1)
 
 
 def _path(events: Any, chances: Any) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 
 import calibrant
 from calibrant.calibrators import DiagonalOrderPreserving
-from calibrant.calibrators.increasing._quadrature import clenshaw_curtis
+from calibrant.calibrators.increasing._fit import clenshaw_curtis
 
 
 def torch_reference(logits, labels, nodes=50, iterations=200):

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 
-from calibrant.backends.cuda import _calibrate, _driver, _profile
+from calibrant.backends.cuda import _driver, kernels
 
 COMPILER = shutil.which("c++") or shutil.which("g++")
 DEVICE = (Path(__file__).parent / "cpu_device.h").read_text()
@@ -82,11 +82,11 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> None:
         source = _driver.source_of(name, constants, DEVICE)
         return compiled(f"{source}}}  // namespace\n{LAUNCHERS[name]}")
 
-    for module in (_calibrate, _profile):
-        monkeypatch.setattr(module, "kernel", kernel)
-        monkeypatch.setattr(module, "Flags", CpuFlags)
-        monkeypatch.setattr(module, "on_device", nullcontext)
-        monkeypatch.setattr(module, "_specialised", module._specialised.__wrapped__)
+    monkeypatch.setattr(kernels, "kernel", kernel)
+    monkeypatch.setattr(kernels, "Flags", CpuFlags)
+    monkeypatch.setattr(kernels, "on_device", nullcontext)
+    for name in ("_calibrate_kernel", "_profile_kernel"):
+        monkeypatch.setattr(kernels, name, getattr(kernels, name).__wrapped__)
     for user in (
         "calibrant.backends.cuda.dispatch",
         "calibrant.calibrators.profile.temperature_profile",

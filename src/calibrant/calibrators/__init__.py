@@ -252,7 +252,6 @@ __all__ = [
     "HistogramBinning",
     "IsotonicOneVsAll",
     "IsotonicOneVsAllTS",
-    "LabelledLogits",
     "LinearPTS",
     "LogitCalibrator",
     "MarginTemperatureScaling",

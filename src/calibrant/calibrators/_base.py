@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self, TypeVar, cast, final
 
@@ -11,12 +12,17 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from calibrant.calibrators._best_temperature import scaled_profile
-from calibrant.calibrators._class_shares import some_rows, warn_if_shares_are_off
+from calibrant.calibrators._class_frequencies import (
+    fit_seen,
+    some_rows,
+    warn_if_shares_are_off,
+    warn_of_unseen,
+)
 from calibrant.calibrators._estimator import Estimator, check_is_fitted, offered_if
 from calibrant.calibrators._exact_zeros import SHARES, has_zeros, mixed, smoothed, uniform_share
 from calibrant.calibrators._fit_info import FitInfo
+from calibrant.calibrators._parameters import Constraint
 from calibrant.calibrators._prediction import map_rows
-from calibrant.calibrators._unseen import fit_seen, warn_of_unseen
 from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K, TemperatureProfile
 from calibrant.common.arrays import as_working_float, to_numpy
 from calibrant.common.docstrings import documented
@@ -41,7 +47,7 @@ from calibrant.formulas import (
     TemperatureFormula,
     confidence_of,
 )
-from calibrant.formulas.smoothed import unsmoothed
+from calibrant.formulas.composition import unsmoothed
 
 Fitted = tuple[Formula, FitInfo]  # what a method's fit gives
 F = TypeVar("F", bound=Formula)
@@ -75,6 +81,8 @@ class Calibrator(Estimator, ABC):
     _adjusts: ClassVar[bool] = True
     #: What it uses of a row beside scores, label and weight: "covariates", or nothing.
     uses: ClassVar[tuple[str, ...]] = ()
+    #: What each parameter must be.
+    _constraints: ClassVar[Mapping[str, Constraint]] = {}
     #: What kind of formula a fit gives: whether there are temperatures, or new logits.
     _gives: ClassVar[type[Formula]] = Formula  # type: ignore[type-abstract]
 
@@ -164,9 +172,13 @@ class Calibrator(Estimator, ABC):
             "temperature family"
         )
 
-    @abstractmethod
     def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense, before any work is done."""
+        """Refuse parameters that make no sense, before any work is done.
+
+        Overridden where a rule concerns several parameters.
+        """
+        for name, constraint in self._constraints.items():
+            constraint.check(name, getattr(self, name))
 
     @abstractmethod
     def _will_keep_arg_max(self) -> bool:

@@ -13,10 +13,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.calibrators._best_temperature import scaled_profile, start_of_profile
-from calibrant.calibrators._choosing import left_out_nll, simplest_of_the_best
+from calibrant.calibrators._best_temperature import best_temperature, scaled_profile
+from calibrant.calibrators._choosing import (
+    held_out_nll,
+    sample_of_logits,
+    sampled,
+    simplest_of_the_best,
+)
 from calibrant.calibrators._fit_info import FitInfo
-from calibrant.calibrators._sampling import sample_of_logits, sampled
 from calibrant.common.arrays import DEVICE_TILE_ELEMENTS, row_tiles, to_numpy
 from calibrant.common.types import Array, Floats
 from calibrant.data.folds import Folds, folds_of
@@ -73,6 +77,6 @@ def _held_out(probs: Rows, folds: Folds, share: float) -> Floats:
     profile = scaled_profile(data)
 
     def scaling(kept: NDArray[np.intp]) -> ConstantTemperature:
-        return ConstantTemperature(start_of_profile(profile.take(kept)).temperature)
+        return ConstantTemperature(best_temperature(profile.take(kept)).temperature)
 
-    return left_out_nll(scaling, data, folds.parts)
+    return held_out_nll(scaling, data, folds.parts)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from calibrant.common.documents import PlainDocument
+from calibrant.common.json import PlainDocument
 from calibrant.common.tables import Shown, Table, counted
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,32 +17,45 @@ ITERATIONS = 100
 GROUPS = 512
 
 
-@dataclass(frozen=True)
-class LogisticFits:
-    """One row per problem: the slopes, then the intercept; and whether each converged."""
+class LogisticFits(NamedTuple):
+    """Of each problem: the slopes and the intercept, the summed loss, and whether it converged."""
 
     coefficients: Floats
     loss: Floats
     converged: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class _Model:
+def fit_one_logistic(
+    inputs: Sequence[Floats], target: Floats, weight: Floats
+) -> tuple[Floats, float, bool]:
+    """The fit of one problem, all of whose arrays are (rows,)."""
+    fits = fit_logistic([x[None, :] for x in inputs], target[None, :], weight)
+    return fits.coefficients[0], float(fits.loss[0]), bool(fits.converged[0])
+
+
+def fit_logistic(inputs: Sequence[Floats], target: Floats, weight: Floats) -> LogisticFits:
+    """Fit sigma(slopes . inputs + intercept) to each row of targets (problems, rows).
+
+    ``weight`` is (rows,) or (problems, rows). With one input and many rows the first steps are
+    made on groups of neighbouring inputs, so that few need all rows.
+    """
+    scale = np.column_stack([np.abs(x).max(axis=1) for x in inputs])
+    scale[scale == 0.0] = 1.0
+    scaled = [x / scale[:, i : i + 1] for i, x in enumerate(inputs)]
+    problems = _Problems(scaled, target, np.atleast_2d(weight))
+    theta, damping = np.zeros((len(target), len(inputs) + 1)), 1e-3
+    if len(inputs) == 1 and target.shape[1] > 4 * GROUPS:
+        theta, damping = _newton(problems.grouped(), theta, damping).coefficients, 1e-9
+    theta, loss, converged = _newton(problems, theta, damping)
+    return LogisticFits(np.column_stack([theta[:, :-1] / scale, theta[:, -1]]), loss, converged)
+
+
+class _Model(NamedTuple):
     """The summed loss with its gradient and Hessian, per problem."""
 
     loss: Floats
     gradient: Floats
     hessian: Floats
-
-    def take(self, index: NDArray[np.intp]) -> _Model:
-        return _Model(self.loss[index], self.gradient[index], self.hessian[index])
-
-    def replaced(self, where: NDArray[np.bool_], new: _Model) -> _Model:
-        return _Model(
-            np.where(where, new.loss, self.loss),
-            np.where(where[:, None], new.gradient, self.gradient),
-            np.where(where[:, None, None], new.hessian, self.hessian),
-        )
 
 
 @dataclass(frozen=True)
@@ -52,8 +66,24 @@ class _Problems:
 
     def take(self, index: NDArray[np.intp]) -> _Problems:
         weight = self.weight[index] if len(self.weight) > 1 else self.weight
-        inputs = [x[index] for x in self.inputs]
-        return _Problems(inputs, self.target[index], weight)
+        return _Problems([x[index] for x in self.inputs], self.target[index], weight)
+
+    def grouped(self) -> _Problems:
+        """Rows with nearly the same input as one row with their mean input and mean target."""
+        (x,) = self.inputs  # scaled to [-1, 1]
+        count = len(x)
+        group = ((x + 1.0) * (0.5 * (GROUPS - 1))).astype(np.intp)
+        group += GROUPS * np.arange(count)[:, None]
+
+        def sums(values: Floats) -> Floats:
+            flat = np.broadcast_to(values, x.shape).ravel()
+            total = np.bincount(group.ravel(), flat, count * GROUPS)
+            return np.asarray(total, np.float64).reshape(count, GROUPS)
+
+        mass = sums(self.weight)
+        filled = np.maximum(mass, 1e-300)
+        mean_x, mean_target = (sums(self.weight * part) / filled for part in (x, self.target))
+        return _Problems([mean_x], mean_target, mass)
 
     def model(self, theta: Floats) -> _Model:
         """-log likelihood of targets in [0, 1] + ridge / 2 * slopes^2."""
@@ -80,49 +110,6 @@ class _Problems:
         return _Model(loss, gradient, hessian)
 
 
-def fit_logistic(inputs: Sequence[Floats], target: Floats, weight: Floats) -> LogisticFits:
-    """Fit sigma(slopes . inputs + intercept) to each row of targets (problems, rows).
-
-    ``weight`` is (rows,) or (problems, rows). With one input and many rows the first steps are
-    made on groups of neighbouring inputs, so that few need all rows.
-    """
-    scale = np.column_stack([np.abs(x).max(axis=1) for x in inputs])
-    scale[scale == 0.0] = 1.0
-    scaled = [x / scale[:, i : i + 1] for i, x in enumerate(inputs)]
-    problems = _Problems(scaled, target, np.atleast_2d(weight))
-    theta, damping = np.zeros((len(target), len(inputs) + 1)), 1e-3
-    if len(inputs) == 1 and target.shape[1] > 4 * GROUPS:
-        theta, damping = _newton(_grouped(problems), theta, damping).coefficients, 1e-9
-    fits = _newton(problems, theta, damping)
-    coefficients = np.column_stack([fits.coefficients[:, :-1] / scale, fits.coefficients[:, -1]])
-    return LogisticFits(coefficients, fits.loss, fits.converged)
-
-
-def platts_targets(hit: NDArray[np.bool_], weight: Floats) -> Floats:
-    """(n1 + 1) / (n1 + 2) for the n1 hits and 1 / (n0 + 2) for the n0 others (Platt 1999)."""
-    ones, zeros = float(weight[hit].sum()), float(weight[~hit].sum())
-    return np.where(hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
-
-
-def _grouped(problems: _Problems) -> _Problems:
-    """Rows with nearly the same input as one row with their mean input and mean target."""
-    (x,) = problems.inputs  # scaled to [-1, 1]
-    count = len(x)
-    group = ((x + 1.0) * (0.5 * (GROUPS - 1))).astype(np.intp)
-    group += GROUPS * np.arange(count)[:, None]
-
-    def sums(values: Floats) -> Floats:
-        flat = np.broadcast_to(values, x.shape).ravel()
-        total = np.bincount(group.ravel(), flat, count * GROUPS)
-        return np.asarray(total, np.float64).reshape(count, GROUPS)
-
-    mass = sums(problems.weight)
-    filled = np.maximum(mass, 1e-300)
-    mean_x = sums(problems.weight * x) / filled
-    mean_target = sums(problems.weight * problems.target) / filled
-    return _Problems([mean_x], mean_target, mass)
-
-
 def _newton(problems: _Problems, start: Floats, damping: float) -> LogisticFits:
     """Levenberg-Marquardt: every accepted step lowers the loss, so the last point is the best.
 
@@ -142,13 +129,14 @@ def _newton(problems: _Problems, start: Floats, damping: float) -> LogisticFits:
         if 2 * done.sum() >= len(done):  # copying the others is worth it
             theta[active[done]] -= step[done]
             rest = np.flatnonzero(~done)
-            problems, model = problems.take(rest), model.take(rest)
+            problems, model = problems.take(rest), _Model(*(part[rest] for part in model))
             active, step, damp = active[rest], step[rest], damp[rest]
         trial = problems.model(theta[active] - step)
         lower = trial.loss <= model.loss
         theta[active[lower]] -= step[lower]
         loss[active[lower]] = trial.loss[lower]
-        model = model.replaced(lower, trial)
+        for part, lowered in zip(model, trial, strict=True):
+            part[lower] = lowered[lower]
         damp = np.where(lower, damp / 10.0, damp * 10.0)
     return LogisticFits(theta, loss, converged)
 

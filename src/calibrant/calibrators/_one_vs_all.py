@@ -10,17 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.common.arrays import row_tiles
+from calibrant.common.progress import reporter
 from calibrant.common.threads import available_cores, mapping
-from calibrant.common.types import Floats, Labels, Report
+from calibrant.common.types import Floats, Progress
 from calibrant.data.rows import Rows
-from calibrant.data.weights import as_counts
+from calibrant.data.weights import as_counts, weighted_mean
+from calibrant.formulas import _curves, _serialization
 from calibrant.formulas._array_operations import NUMPY
-from calibrant.formulas._curves import LARGEST
 from calibrant.formulas._row_functions import class_log_odds, softmax
 
 Outcome = TypeVar("Outcome")
 
 FEW = 50_000  # scores: the fits of so few are over before threads have started
+SMALLEST = 1e-25  # smaller log-odds are 0: their slopes would leave the range of floats
 TIE_BREAK = 1e-9  # the share of the plain probability that Zhang et al. add to break ties
 TIED = 1e-9  # of a probability, and of what it lacks to 1: closer ones are equal
 CERTAIN = 1.0 - 1e-9  # the largest top confidence given: the logarithms of the others stay finite
@@ -28,61 +30,95 @@ CERTAIN = 1.0 - 1e-9  # the largest top confidence given: the logarithms of the 
 
 @dataclass(frozen=True)
 class Column:
-    """One class against all others: its scores, whether it was the label, weights."""
+    """One class against all others: its score in each row, whether it was the label, weights."""
 
-    score: Floats
+    score: Floats  # a probability or log-odds
     hit: NDArray[np.bool_]
     weight: Floats
+
+    @classmethod
+    def of_top_label(cls, data: Rows) -> Column:
+        """The probability of each row's (first) arg max."""
+        top = data.logits.argmax(axis=1)
+        confidence = 1.0 / np.exp(NUMPY.gaps(data.logits)).sum(axis=1)
+        return cls(confidence, data.labels == top, as_counts(data.weight))
+
+    @classmethod
+    def of_second_class(cls, data: Rows) -> Column:
+        """The log-odds z_1 - z_0 of the rows in which no class is masked; maybe of no rows."""
+        used = np.isfinite(data.logits).all(axis=1)
+        largest = _serialization.LARGEST  # as the formulas do
+        bounded = np.clip(data.logits[used], -largest, largest)
+        score = bounded[:, 1] - bounded[:, 0]
+        score = np.where(np.abs(score) < SMALLEST, 0.0, score)
+        weight = data.weight[used]
+        return cls(score, data.labels[used] == 1, as_counts(weight) if len(weight) else weight)
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    @property
+    def target(self) -> Floats:
+        """1 for hits and 0 for the others."""
+        return self.hit.astype(np.float64)
+
+    @property
+    def platts_target(self) -> Floats:
+        """(n1 + 1) / (n1 + 2) for the n1 hits and 1 / (n0 + 2) for the n0 others (Platt 1999)."""
+        ones, zeros = (float(self.weight[rows].sum()) for rows in (self.hit, ~self.hit))
+        return np.where(self.hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
+
+    def mean_nll(self, log_odds: Floats) -> float:
+        """The mean NLL of log-odds for these rows."""
+        losses = np.logaddexp(0.0, np.where(self.hit, -log_odds, log_odds))
+        return weighted_mean(losses, self.weight)
 
 
 @dataclass(frozen=True)
 class ClassColumns:
-    """Labelled scores, class by class; masked entries are left out."""
+    """Labelled rows, class by class; masked entries are left out."""
 
+    rows: Rows  # their weights are counts, or have mean 1
     scores: Floats  # (classes, rows): probabilities or log-odds
     masked: NDArray[np.bool_] | None  # (classes, rows)
-    labels: Labels
-    weight: Floats
 
     @classmethod
-    def from_logits(cls, data: Rows, temperature: float = 1.0) -> ClassColumns:
+    def of_probabilities(cls, data: Rows, temperature: float = 1.0) -> ClassColumns:
         """The columns of softmax(z / T)."""
-        masked = np.isneginf(data.logits)
-        return cls(
-            _by_class(data.logits, lambda tile: softmax(tile, temperature, NUMPY)),
-            np.ascontiguousarray(masked.T) if masked.any() else None,
-            data.labels,
-            as_counts(data.weight),
-        )
+        probs = _by_class(data.logits, lambda tile: softmax(tile, temperature, NUMPY))
+        return cls._of(data, probs, np.asarray(np.isneginf(data.logits)))
 
     @classmethod
     def of_log_odds(cls, data: Rows) -> ClassColumns:
         """The log-odds of each class against all others, where it has others."""
+        log_odds = _by_class(data.logits, lambda tile: class_log_odds(tile, NUMPY))
+        bounded = np.clip(log_odds, -_curves.LARGEST, _curves.LARGEST)
         finite = np.isfinite(data.logits)
-        unusable = ~finite | (finite.sum(axis=1, keepdims=True) < 2)
-        return cls(
-            np.clip(_by_class(data.logits, _log_odds_of_tile), -LARGEST, LARGEST),
-            np.ascontiguousarray(unusable.T) if unusable.any() else None,
-            data.labels,
-            as_counts(data.weight),
-        )
+        return cls._of(data, bounded, ~finite | (finite.sum(axis=1, keepdims=True) < 2))
+
+    @classmethod
+    def _of(cls, data: Rows, scores: Floats, masked: NDArray[np.bool_]) -> ClassColumns:
+        by_class = np.ascontiguousarray(masked.T) if masked.any() else None
+        return cls(data.with_weight(as_counts(data.weight)), scores, by_class)
 
     def __len__(self) -> int:
         return len(self.scores)
 
     def column(self, index: int) -> Column:
         """One class."""
-        score, hit = self.scores[index], self.labels == index
+        score, hit, weight = self.scores[index], self.rows.labels == index, self.rows.weight
         if self.masked is None or not self.masked[index].any():
-            return Column(score, hit, self.weight)
+            return Column(score, hit, weight)
         seen = ~self.masked[index]
-        return Column(score[seen], hit[seen], self.weight[seen])
+        return Column(score[seen], hit[seen], weight[seen])
 
-    def fit_each(self, fit: Callable[[Column], Outcome], report: Report) -> list[Outcome]:
+    def fit_each(
+        self, fit: Callable[[Column], Outcome], title: str, progress: Progress
+    ) -> list[Outcome]:
         """One fit per class, on threads."""
         results = []
         threads = available_cores() if self.scores.size > FEW else 1
-        with mapping(threads) as on_threads:
+        with reporter(f"fitting {title}", progress) as report, mapping(threads) as on_threads:
             for fitted in on_threads(lambda index: fit(self.column(index)), range(len(self))):
                 results.append(fitted)
                 report(len(results), len(self))
@@ -91,7 +127,7 @@ class ClassColumns:
     @property
     def absent_classes(self) -> int:
         """How many classes no label names."""
-        return int((np.bincount(self.labels, minlength=len(self)) == 0).sum())
+        return int((np.bincount(self.rows.labels, minlength=len(self)) == 0).sum())
 
 
 def tie_width(probs: Floats) -> Floats:
@@ -102,18 +138,6 @@ def tie_width(probs: Floats) -> Floats:
 def grouped_sums(group: NDArray[np.intp], values: Floats) -> Floats:
     """The sum of the values of each group, the groups being numbered from 0."""
     return np.asarray(np.bincount(group, values), np.float64)
-
-
-def top_column(data: Rows) -> Column:
-    """The (first) arg max against all others: its probability, whether it was the label."""
-    top = data.logits.argmax(axis=1)
-    confidence = 1.0 / np.exp(NUMPY.gaps(data.logits)).sum(axis=1)
-    return Column(confidence, data.labels == top, as_counts(data.weight))
-
-
-def _log_odds_of_tile(logits: Floats) -> Floats:
-    with np.errstate(over="ignore"):  # a gap too large for its float
-        return np.asarray(class_log_odds(logits, NUMPY), np.float64)
 
 
 def _by_class(logits: Floats, function: Callable[[Floats], Floats]) -> Floats:

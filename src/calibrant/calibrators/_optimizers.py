@@ -13,6 +13,8 @@ from scipy.optimize import brentq, minimize
 
 from calibrant.common.types import Report
 
+#: The value, the slope and the curvature of a function of one variable.
+Derivatives = Callable[[float], tuple[float, float, float]]
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 
 FORBIDDEN = 1e30  # stands for a value that is not finite, so that the line search steps back
@@ -29,16 +31,26 @@ class ScalarResult:
 
 
 def falling_then_rising(
-    slope: Callable[[float], float], low: float, high: float, unit: str, start: float | None = None
+    at: Derivatives, low: float, high: float, unit: str, start: float | None = None
 ) -> ScalarResult:
     """The minimiser of a function whose slope changes sign at most once: a bracketed root.
 
     From ``start`` the bracket grows in doubling steps, so that a root near it is found at once.
     """
-    if start is None:
-        left, right = low, high
-    else:
-        left, right = _around(slope, float(np.clip(start, low, high)), low, high)
+
+    def slope(x: float) -> float:
+        return at(x)[1]
+
+    left, right = low, high
+    if start is not None:
+        near, step = float(np.clip(start, low, high)), 0.5
+        direction = -1.0 if slope(near) > 0.0 else 1.0
+        while True:
+            far = float(np.clip(near + direction * step, low, high))
+            if far in (low, high) or direction * slope(far) >= 0.0:
+                break
+            near, step = far, 2.0 * step
+        left, right = (near, far) if direction > 0.0 else (far, near)
     if left == low and slope(low) >= 0.0:
         return ScalarResult(low, False, f"the loss still falls at the smallest {unit}")
     if right == high and slope(high) <= 0.0:
@@ -46,42 +58,24 @@ def falling_then_rising(
     return ScalarResult(float(brentq(slope, left, right, xtol=1e-12)), True, "converged")
 
 
-def _around(
-    slope: Callable[[float], float], start: float, low: float, high: float
-) -> tuple[float, float]:
-    """Two points with the root of a rising slope between them, or the interval's end."""
-    direction = -1.0 if slope(start) > 0.0 else 1.0
-    near, step = start, 0.5
-    while True:
-        far = float(np.clip(near + direction * step, low, high))
-        if far in (low, high) or direction * slope(far) >= 0.0:
-            return (near, far) if direction > 0.0 else (far, near)
-        near, step = far, 2.0 * step
-
-
 def best_of_scan(
-    value: Callable[[float], float],
-    slope: Callable[[float], float],
-    low: float,
-    high: float,
-    unit: str,
-    points: int = 25,
+    at: Derivatives, low: float, high: float, unit: str, points: int = 25
 ) -> ScalarResult:
     """The global minimiser of a smooth function of one variable: a scan, then a bracketed root."""
     grid = np.linspace(low, high, points)
-    best = int(np.argmin([value(float(x)) for x in grid]))
+    best = int(np.argmin([at(float(x))[0] for x in grid]))
     left, right = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, points - 1)])
-    result = falling_then_rising(slope, left, right, unit)
+    result = falling_then_rising(at, left, right, unit)
     if result.converged or result.x in (low, high):
         return result
     return ScalarResult(float(grid[best]), True, "the loss is flat around its minimum")
 
 
-def newton_root(derivatives: Callable[[float], tuple[float, float]], start: float) -> float | None:
-    """The minimiser near ``start`` from slope and curvature; None where Newton steps go astray."""
+def newton_minimum(at: Derivatives, start: float) -> float | None:
+    """The minimiser near ``start``; None where Newton's steps go astray."""
     x, widest = start, 0.5
     for _ in range(10):
-        slope, curvature = derivatives(x)
+        _, slope, curvature = at(x)
         if not abs(slope) < widest * curvature:
             return None
         step = slope / curvature
@@ -100,7 +94,14 @@ def simplex_quadratic(
     best, best_value = np.eye(size)[0], np.inf
     for count in range(1, size + 1):
         for face in combinations(range(size), count):
-            weights = _on_face(matrix, vector, face)
+            # the stationary point with support on a face, its weights summing to 1
+            system = np.zeros((count + 1, count + 1))
+            system[:count, :count] = matrix[np.ix_(face, face)]
+            system[:count, count] = system[count, :count] = 1.0
+            right = np.append(vector[list(face)], 1.0)
+            solution = np.linalg.lstsq(system, right, rcond=None)[0]  # equal temperatures: singular
+            weights = np.zeros(size)
+            weights[list(face)] = solution[:count]
             if weights.min() < -1e-12:
                 continue
             weights = np.clip(weights, 0.0, None)
@@ -109,21 +110,6 @@ def simplex_quadratic(
             if value < best_value - 1e-15:
                 best, best_value = weights, value
     return best
-
-
-def _on_face(
-    matrix: NDArray[np.float64], vector: NDArray[np.float64], face: tuple[int, ...]
-) -> NDArray[np.float64]:
-    """The stationary point with support on a face, its weights summing to 1."""
-    count = len(face)
-    system = np.zeros((count + 1, count + 1))
-    system[:count, :count] = matrix[np.ix_(face, face)]
-    system[:count, count] = system[count, :count] = 1.0
-    right = np.append(vector[list(face)], 1.0)
-    solution = np.linalg.lstsq(system, right, rcond=None)[0]  # equal temperatures: singular
-    weights = np.zeros(len(vector))
-    weights[list(face)] = solution[:count]
-    return weights
 
 
 @dataclass(frozen=True)
@@ -156,52 +142,23 @@ def damped_newton(
     x, damping, gain = start, 1e-3, np.inf
     current, model = at(x)
     for iteration in range(max_iter):
-        step = _damped_step(at, x, current, *model(), damping)
-        if step is None:
+        gradient, hessian = model()
+        diagonal = np.diag(hessian)
+        scale = np.maximum(diagonal, 1e-6 * max(float(diagonal.max()), 1e-12))
+        for _ in range(12):
+            candidate = x - np.linalg.solve(hessian + np.diag(damping * scale), gradient)
+            lower, there = at(candidate)
+            if lower < current:
+                break
+            damping *= 4.0
+        else:
             return Minimum(x, current, iteration, True, "no step lowers the loss any more")
-        x, (lower, model), damping = step
         gain, current = current - lower, lower
+        x, model, damping = candidate, there, max(damping / 3.0, 1e-9)
         if gain < tolerance * max(abs(current), 1e-12):
             return Minimum(x, current, iteration + 1, True, "converged")
     share = gain / max(abs(current), 1e-12)
     return Minimum(x, current, max_iter, False, f"stopped after {max_iter} iterations", share)
-
-
-def _damped_step(
-    at: Modelled,
-    x: NDArray[np.float64],
-    current: float,
-    gradient: NDArray[np.float64],
-    hessian: NDArray[np.float64],
-    damping: float,
-) -> tuple[NDArray[np.float64], Any, float] | None:
-    """The next point, what is there, and the damping; None where no step, however short, helps."""
-    diagonal = np.diag(hessian)
-    scale = np.maximum(diagonal, 1e-6 * max(float(diagonal.max()), 1e-12))
-    for _ in range(12):
-        candidate = x - np.linalg.solve(hessian + np.diag(damping * scale), gradient)
-        there = at(candidate)
-        if there[0] < current:
-            return candidate, there, max(damping / 3.0, 1e-9)
-        damping *= 4.0
-    return None
-
-
-class _BestSoFar:
-    """The objective as SciPy calls it: finite always, and it remembers its lowest point."""
-
-    def __init__(self, objective: Objective) -> None:
-        self.objective = objective
-        self.value = np.inf
-        self.x: NDArray[np.float64] | None = None
-
-    def __call__(self, x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, gradient = self.objective(x)
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return FORBIDDEN, np.zeros_like(x)
-        if value < self.value:
-            self.value, self.x = value, x.copy()
-        return value, gradient
 
 
 def lbfgs(
@@ -218,8 +175,16 @@ def lbfgs(
     Ends when one iteration gains less than ``tolerance`` (of the value, or absolutely below 1).
     A line search that finds no lower point means that rounding is all that is left to win.
     """
-    seen = _BestSoFar(objective)
-    done = 0
+    best, lowest, done = None, np.inf, 0
+
+    def finite(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        nonlocal best, lowest
+        value, gradient = objective(x)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return FORBIDDEN, np.zeros_like(x)
+        if value < lowest:
+            best, lowest = x.copy(), value
+        return value, gradient
 
     def count(_: NDArray[np.float64]) -> None:
         nonlocal done
@@ -235,11 +200,10 @@ def lbfgs(
         "gtol": 1e-9,
         "maxls": 30,
     }
-    search: Any = minimize  # its type stubs know no objective that is an object
-    result = search(seen, start, jac=True, method="L-BFGS-B", callback=count, options=options)
-    if seen.x is None:
+    search: Any = minimize  # its type stubs know no objective with a gradient
+    result = search(finite, start, jac=True, method="L-BFGS-B", callback=count, options=options)
+    if best is None:
         return Minimum(start, np.inf, done, False, "the loss is not finite at the start")
     if result.status == _AT_LIMIT:
-        message = f"stopped after {done} iterations"
-        return Minimum(seen.x, seen.value, done, False, message)
-    return Minimum(seen.x, seen.value, done, True, "converged")
+        return Minimum(best, lowest, done, False, f"stopped after {done} iterations")
+    return Minimum(best, lowest, done, True, "converged")

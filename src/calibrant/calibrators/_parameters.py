@@ -1,8 +1,14 @@
-"""Checks of parameters: each refuses what makes no sense, with the rule and the value."""
+"""What parameters may be: each constraint refuses what makes no sense, with the rule and the value.
+
+A calibrator names the constraints of its parameters in ``_constraints``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,56 +24,115 @@ def is_count(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
 
 
-def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    """Refuse what is none of the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+class Constraint(ABC):
+    """What one parameter must be."""
+
+    @abstractmethod
+    def check(self, name: str, value: Any) -> None:
+        """Raise ValueError for a value that breaks the rule."""
 
 
-def check_counts(owner: Any, *names: str) -> None:
-    """Refuse parameters that are no whole numbers of at least 1."""
-    for name in names:
-        if not is_count(getattr(owner, name)):
-            rule = "must be a whole number of at least 1"
-            raise ValueError(f"{name} {rule}, got {getattr(owner, name)!r}")
+def constraints(**of: Constraint) -> Mapping[str, Constraint]:
+    """The constraints of a class' parameters, by name, in the order in which they are checked."""
+    return MappingProxyType(of)
 
 
-def check_positive(name: str, value: Any) -> None:
-    """Refuse what is no positive finite number."""
-    if not (is_number(value) and 0.0 < value < np.inf):
-        raise ValueError(f"{name} must be a positive number, got {value!r}")
+class Choice(Constraint):
+    """One of some values."""
+
+    def __init__(self, *choices: object) -> None:
+        self.choices = choices
+
+    def check(self, name: str, value: Any) -> None:
+        if value not in self.choices:
+            choices = ", ".join(map(repr, self.choices))
+            raise ValueError(f"{name} must be one of {choices}, got {value!r}")
 
 
-def check_strength(name: str, value: Any, automatic: bool = True) -> None:
-    """Refuse what is no finite number of at least 0 nor, where there is one, "auto"."""
-    if automatic and isinstance(value, str) and value == "auto":
-        return
-    if not (is_number(value) and 0.0 <= value < np.inf):
-        rule = "must be 'auto' or at least 0" if automatic else "must be at least 0"
-        raise ValueError(f"{name} {rule}, got {value!r}")
+class Flag(Constraint):
+    """True or False."""
+
+    def check(self, name: str, value: Any) -> None:
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
-def check_widths(name: str, value: Any, fewest: int = 0) -> None:
-    """Refuse what are no widths of hidden layers."""
-    if (
-        not isinstance(value, Sequence)
-        or isinstance(value, str)
-        or len(value) < fewest
-        or not all(is_count(width) for width in value)
-    ):
-        some = "one or more widths" if fewest else "the widths"
-        example = f", such as ({value},)" if is_count(value) else ""
-        raise ValueError(
-            f"{name} must be {some} of layers, each at least 1{example}, got {value!r}"
-        )
+@dataclass(frozen=True)
+class Count(Constraint):
+    """A whole number of at least 1, or in a narrower range."""
+
+    range: tuple[int, int] | None = None
+
+    def check(self, name: str, value: Any) -> None:
+        if not is_count(value):
+            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if self.range and not self.range[0] <= value <= self.range[1]:
+            raise ValueError(
+                f"{name} must be between {self.range[0]} and {self.range[1]}, got {value}"
+            )
 
 
-def check_bounds(name: str, value: Any) -> tuple[float, float]:
-    """Two numbers 0 < low < high; refuses anything else."""
-    try:
-        low, high = (float(bound) for bound in value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be two numbers (low, high), got {value!r}") from None
-    if not 0.0 < low < high < np.inf:
-        raise ValueError(f"{name} must be 0 < low < high < inf, got {value}")
-    return low, high
+@dataclass(frozen=True)
+class AtLeast(Constraint):
+    """A finite number that is not below the lowest one."""
+
+    low: float
+    rule: str = "must be at least {low}"
+
+    def check(self, name: str, value: Any) -> None:
+        if not self.low <= value < np.inf:
+            raise ValueError(f"{name} {self.rule.format(low=self.low)}, got {value}")
+
+
+class Positive(Constraint):
+    """A positive finite number."""
+
+    def check(self, name: str, value: Any) -> None:
+        if not (is_number(value) and 0.0 < value < np.inf):
+            raise ValueError(f"{name} must be a positive number, got {value!r}")
+
+
+@dataclass(frozen=True)
+class NonNegative(Constraint):
+    """A finite number of at least 0 or, where it is allowed, "auto"."""
+
+    or_auto: bool = False
+
+    def check(self, name: str, value: Any) -> None:
+        if self.or_auto and isinstance(value, str) and value == "auto":
+            return
+        if not (is_number(value) and 0.0 <= value < np.inf):
+            rule = "must be 'auto' or at least 0" if self.or_auto else "must be at least 0"
+            raise ValueError(f"{name} {rule}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class Widths(Constraint):
+    """The widths of so many hidden layers or more."""
+
+    fewest: int = 0
+
+    def check(self, name: str, value: Any) -> None:
+        if (
+            not isinstance(value, Sequence)
+            or isinstance(value, str)
+            or len(value) < self.fewest
+            or not all(is_count(width) for width in value)
+        ):
+            some = "one or more widths" if self.fewest else "the widths"
+            example = f", such as ({value},)" if is_count(value) else ""
+            raise ValueError(
+                f"{name} must be {some} of layers, each at least 1{example}, got {value!r}"
+            )
+
+
+class Bounds(Constraint):
+    """Two numbers 0 < low < high."""
+
+    def check(self, name: str, value: Any) -> None:
+        try:
+            low, high = (float(bound) for bound in value)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must be two numbers (low, high), got {value!r}") from None
+        if not 0.0 < low < high < np.inf:
+            raise ValueError(f"{name} must be 0 < low < high < inf, got {value}")

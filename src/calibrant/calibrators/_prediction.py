@@ -53,7 +53,7 @@ def map_rows(
         rows = rows.with_scores(values, rows.input)
     if rows.input == "logits":
         warn_if_probabilities(values, fitted=True)
-    if not per_row and values.size > SMALL:
+    if not per_row and 4 * values.size > SMALL:
         require_memory(4 * values.size, "the result", "give the rows in parts")
     results: tuple[Array, ...] | None = None
     if output == "probabilities" and rows.input == "logits" and values.size >= SMALLEST:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 
 from calibrant.calibrators._base import Calibrator, Fitted, LogitCalibrator, ProfileCalibrator
 from calibrant.calibrators._best_temperature import scaled_profile
-from calibrant.calibrators._choosing import left_out_nll, row_nll, simplest_of_the_best
-from calibrant.calibrators._fit_info import FitInfo
-from calibrant.calibrators._sampling import sample_of_logits, sampled, sampled_values
-from calibrant.calibrators._unseen import SeenPart
+from calibrant.calibrators._choosing import (
+    Candidate,
+    held_out_nll,
+    row_nll,
+    sample_of_logits,
+    sampled,
+    simplest_of_the_best,
+)
+from calibrant.calibrators._class_frequencies import SeenPart
+from calibrant.calibrators._parameters import Flag, constraints
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.calibrators.binary import BetaCalibration, PlattScaling
 from calibrant.calibrators.joint.structured import StructuredPTS
@@ -26,10 +32,9 @@ from calibrant.calibrators.temperature import (
     Uncalibrated,
 )
 from calibrant.common.errors import warn
-from calibrant.common.types import Floats, InputKind, Progress, RandomState
+from calibrant.common.types import InputKind, Progress, RandomState
 from calibrant.data.folds import Folds, folds_of
 from calibrant.data.rows import Rows
-from calibrant.formulas import Formula
 
 PATIENCE = 0.5  # standard errors by which a simpler method may be worse and still be taken ..
 IMPATIENT_ROWS = 200.0  # .. with many rows; with these twice as many, with fewer still more
@@ -39,33 +44,23 @@ SMALL = 200_000  # logits up to which the class maps are tried without the joint
 FEWEST_ROWS, NETWORK_ROWS, CURVE_ROWS, FREE_ROWS = 10, 100, 300, 1000
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    name: str
-    left_out: Floats  # the NLL of each row of the sample had it not been fitted on
-    fit: Callable[[], Fitted]
-
-
-@dataclass(frozen=True)
-class _Rows:
+class _Fitting:
     """Rows that methods are fitted on, with one profile for the temperature family."""
 
-    data: Rows
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
 
     @cached_property
     def profile(self) -> TemperatureProfile:
-        return scaled_profile(self.data)
+        """The profile, made where the first method asks for it."""
+        return scaled_profile(self.rows)
 
     def fit(self, model: Calibrator, some: NDArray[np.intp] | None = None) -> Fitted:
         """The formula and the report of a method, fitted on all rows or on some."""
         if isinstance(model, ProfileCalibrator):
             return model._fit_profile(self.profile if some is None else self.profile.take(some))
         assert isinstance(model, LogitCalibrator)
-        return model._fit_seen(self.data if some is None else self.data.take(some))
-
-    def formula(self, model: Calibrator, some: NDArray[np.intp]) -> Formula:
-        """The formula alone."""
-        return self.fit(model, some)[0]
+        return model._fit_seen(self.rows if some is None else self.rows.take(some))
 
 
 class AutoCalibrator(LogitCalibrator):
@@ -125,6 +120,7 @@ class AutoCalibrator(LogitCalibrator):
     """
 
     _amplifies_rounding = True
+    _constraints = constraints(preserve_accuracy=Flag())
 
     def __init__(
         self,
@@ -146,12 +142,6 @@ class AutoCalibrator(LogitCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return self.preserve_accuracy
 
-    def _check_parameters(self) -> None:
-        if not isinstance(self.preserve_accuracy, bool | np.bool_):
-            raise ValueError(
-                f"preserve_accuracy must be True or False, got {self.preserve_accuracy!r}"
-            )
-
     def _fit_seen(self, data: Rows) -> Fitted:
         return self._fit_logits(data)  # every candidate takes care of classes without rows
 
@@ -161,41 +151,46 @@ class AutoCalibrator(LogitCalibrator):
         candidates = [*self._simple(data, few, folds), *self._joint(data, folds)]
         chosen, path = simplest_of_the_best(
             [candidate.name for candidate in candidates],
-            [candidate.left_out for candidate in candidates],
+            [candidate.held_out for candidate in candidates],
             folds.weight,
             PATIENCE * (1.0 + IMPATIENT_ROWS / few.effective_rows),
         )
         formula, info = candidates[chosen].fit()
-        best = min(path, key=lambda tried: tried["left_out_loss"])["candidate"]
-        return formula, _told(info, candidates[chosen].name, best, path)
+        name, best = candidates[chosen].name, min(path, key=lambda tried: tried["left_out_loss"])
+        why = "lowest left-out NLL"
+        if name != best["candidate"]:
+            why = f"simpler than {best['candidate']} and about as good"
+        details = {**info.details, "method": name, "why": why, "tried": path}
+        return formula, replace(info, details=details)
 
-    def _simple(self, data: Rows, few: Rows, folds: Folds) -> Iterator[_Candidate]:
+    def _simple(self, data: Rows, few: Rows, folds: Folds) -> Iterator[Candidate]:
         """The methods that are fitted in no time, judged by the folds of a sample."""
-        rows = _Rows(folds.rows(few))
+        some = _Fitting(folds.rows(few))
         for name, model in _simple_methods(few):
             if self.preserve_accuracy and not model.accuracy_preserving:
                 continue
             if isinstance(model, Uncalibrated):
-                left_out = row_nll(None, rows.data)
+                held_out = row_nll(None, some.rows)
             else:
-                left_out = left_out_nll(partial(rows.formula, model), rows.data, folds.parts)
-            every = rows if rows.data is data else _Rows(data)
-            yield _Candidate(name, left_out, partial(every.fit, model))
+                fit = lambda kept, model=model: some.fit(model, kept)[0]  # noqa: E731
+                held_out = held_out_nll(fit, some.rows, folds.parts)
+            every = some if some.rows is data else _Fitting(data)
+            yield Candidate(name, held_out, partial(every.fit, model))
 
-    def _joint(self, data: Rows, folds: Folds) -> Iterator[_Candidate]:
-        """The joint methods, which know their own left-out losses."""
+    def _joint(self, data: Rows, folds: Folds) -> Iterator[Candidate]:
+        """The joint methods, which know their own held-out losses."""
         if data.effective_rows < NETWORK_ROWS:
             return
         model = StructuredPTS(random_state=self.random_state, progress=self.progress)
         part = None if self.preserve_accuracy else SeenPart.of(data)
-        with_class_map = not self.preserve_accuracy and part is None
-        for candidate in model._candidates(data, folds, with_class_map):
-            yield _Candidate(*candidate)
+        yield from model._candidates(data, folds, not self.preserve_accuracy and part is None)
         if part is not None and len(part.seen) > 1:
-            beside = folds.of(sampled_values(part.loss_beside, sample_of_logits(data)))
-            for name, left_out, fit in model._candidates(part.data, folds, True):
+            sample = sample_of_logits(data)
+            beside = part.loss_beside if sample is None else part.loss_beside[sample.index]
+            for name, held_out, fit in model._candidates(part.data, folds, True):
                 if name == "spts":
-                    yield _Candidate(name, left_out + beside, partial(_of_seen, part, fit))
+                    all_classes = partial(lambda fit: part.fitted(*fit()), fit)
+                    yield Candidate(name, held_out + folds.of(beside), all_classes)
 
 
 def _simple_methods(data: Rows) -> Iterator[tuple[str, Calibrator]]:
@@ -219,14 +214,3 @@ def _simple_methods(data: Rows) -> Iterator[tuple[str, Calibrator]]:
         yield "ets", EnsembleTemperatureScaling()
     if rows >= NETWORK_ROWS and small and data.n_classes > 2:
         yield "sms", StructuredMatrixScaling()
-
-
-def _of_seen(part: SeenPart, fit: Callable[[], Fitted]) -> Fitted:
-    """A fit on the classes that were seen, as a formula of all classes."""
-    return part.fitted(*fit())
-
-
-def _told(info: FitInfo, name: str, best: str, path: list[dict[str, object]]) -> FitInfo:
-    """The chosen method's report, with the choice and why."""
-    why = "lowest left-out NLL" if name == best else f"simpler than {best} and about as good"
-    return replace(info, details={**info.details, "method": name, "why": why, "tried": path})

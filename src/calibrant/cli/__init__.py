@@ -6,8 +6,10 @@ of these files; a command imports what it needs, so that ``--help`` is quick.
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 __all__ = ["app", "main"]
 
@@ -18,7 +20,6 @@ def main() -> None:
     """Entry point; all imports are inside, so that Ctrl-C ends quietly during them, too."""
     try:
         from calibrant.cli._app import app
-        from calibrant.common.signals import unwind_when_asked_to_end
 
         unwind_when_asked_to_end()
         app()
@@ -26,6 +27,22 @@ def main() -> None:
         if was_interrupted(error):
             sys.exit(INTERRUPTED)
         raise
+
+
+def unwind_when_asked_to_end() -> None:
+    """Let TERM and HUP end this program with the exit codes 143 and 129, after it tidied up.
+
+    By default they end it where it is, and what it was writing stays behind under a temporary name.
+    A signal that is ignored (``nohup``) or has a handler is left alone.
+    """
+
+    def unwind(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    for name in ("SIGTERM", "SIGHUP"):  # the second one is not on every system
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, unwind)
 
 
 def was_interrupted(error: BaseException | None) -> bool:

@@ -1,23 +1,87 @@
-"""The application: its commands in the order of the help, each with its examples."""
+"""The application: its commands in the order of the help, each with its examples.
+
+Commands of plugins come after them: found when the help lists them or one is called, loaded to run.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.main
+from typer.core import TyperGroup
 
 import calibrant
+from calibrant import plugins
 from calibrant.cli._apply import apply
-from calibrant.cli._compare import compare
-from calibrant.cli._demo import demo
+from calibrant.cli._compare import compare, demo
 from calibrant.cli._errors import OneLineGroup
-from calibrant.cli._evaluate import evaluate
-from calibrant.cli._fit import fit
-from calibrant.cli._graphs import attach, export
-from calibrant.cli._methods import methods
-from calibrant.cli._monitor import monitor
+from calibrant.cli._evaluate import evaluate, monitor
+from calibrant.cli._fit import fit, methods
+from calibrant.cli._onnx import attach, export
 from calibrant.cli._plot import plot
 from calibrant.cli._report import report
+
+# Commands of packages that may not be installed, and how to get them.
+ELSEWHERE = {
+    "reproduce": "reproduce belongs to calibrant-papers, which is not installed: in a clone of "
+    "calibrant's repository, pip install ./papers",
+}
+
+
+class GroupWithPlugins(OneLineGroup):
+    """A group that also has the commands of installed plugins, after its own."""
+
+    _looked = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands, in the order of the help."""
+        self._add_plugins()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by its name; plugins are looked for only where it is none of calibrant's."""
+        if cmd_name not in self.commands:
+            self._add_plugins()
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called; one of a package that is missing is told."""
+        if args and args[0] in ELSEWHERE and self.get_command(ctx, args[0]) is None:
+            ctx.fail(ELSEWHERE[args[0]])
+        return super().resolve_command(ctx, args)
+
+    def _add_plugins(self) -> None:
+        if self._looked:
+            return
+        self._looked = True
+        for name, _, plugin in plugins.installed():
+            for command in plugin.commands:
+                if command.name in self.commands:
+                    taken = ValueError("there is a command of that name already")
+                    plugins.left_out(name, f"the command {command.name!r}", taken)
+                else:
+                    self.commands[command.name] = _OnDemand(command)
+
+
+class _OnDemand(TyperGroup):
+    """Stands for a plugin's command in the help, and hands over to it when it is called."""
+
+    def __init__(self, command: plugins.Command) -> None:
+        super().__init__(name=command.name, help=command.help)
+        self._load = command.load
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        """The context of the command that it stands for, which therefore is what runs."""
+        try:
+            command = typer.main.get_command(self._load())
+        except Exception as error:  # it is other people's code
+            said = f"{type(error).__name__}: {error}"
+            raise ImportError(f"the command {self.name} could not be loaded: {said}") from error
+        self.params = command.params  # messages speak of these flags
+        return command.make_context(info_name, args, parent, **extra)
 
 
 def _examples(*lines: str) -> str:
@@ -33,7 +97,7 @@ def _print_version(wanted: bool) -> None:
 
 app = typer.Typer(
     name="calibrant",
-    cls=OneLineGroup,
+    cls=GroupWithPlugins,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from calibrant.cli._echo import say
-from calibrant.cli._inputs import about, check_output, read_for
-from calibrant.cli._json import print_json
-from calibrant.cli._options import (
-    AsJson,
-    CalibratorFile,
-    Input,
-    LabelsKey,
-    MaxSize,
-    OutputFileOrFolder,
-    ScoresFiles,
-    ScoresKey,
-)
-from calibrant.cli._progress import row_bar, working
-from calibrant.cli._streaming import (
-    Address,
-    Clock,
-    Engine,
+from calibrant.cli import _options as option
+from calibrant.cli._inputs import (
+    about,
+    check_output,
+    how_to_read,
     is_stream,
     open_for,
+    read_for,
     refuse_stream_options,
     workers,
 )
+from calibrant.cli._output import print_json, row_bar, say, working
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -38,16 +29,16 @@ if TYPE_CHECKING:
 
 
 def apply(
-    calibrator: CalibratorFile,
-    scores: ScoresFiles,
-    output: OutputFileOrFolder,
+    calibrator: option.CalibratorFile,
+    scores: option.ScoresFiles,
+    output: option.OutputFileOrFolder,
     temperature: Annotated[
         bool, typer.Option("--temperature", help="Write the temperature of each row as well.")
     ] = False,
-    kind: Input = None,
-    scores_key: ScoresKey = None,
-    labels_key: LabelsKey = None,
-    max_size: MaxSize = None,
+    kind: option.Input = None,
+    scores_key: option.ScoresKey = None,
+    labels_key: option.LabelsKey = None,
+    max_size: option.MaxSize = None,
     only: Annotated[
         Literal["confidence"] | None,
         typer.Option(help="Of a stream, leave out the probabilities of all classes."),
@@ -56,33 +47,32 @@ def apply(
         Literal["parquet", "npy"] | None,
         typer.Option("--format", help="Of a stream's outputs; left out: parquet."),
     ] = None,
-    engine: Engine = "local",
-    address: Address = None,
-    as_json: AsJson = False,
+    engine: option.Engine = "local",
+    address: option.Address = None,
+    as_json: option.AsJson = False,
 ) -> None:
     """Write calibrated probabilities, beside all other columns that the scores have.
 
     Of a folder, a pattern or many files they go to a folder, shard by shard: where that is
     interrupted, the same command goes on with what is missing. Labels are not needed.
     """
-    from calibrant.common.memory import parse_size
-
-    reading: dict[str, Any] = {
-        "input": kind,
-        "scores_key": scores_key,
-        "labels_key": labels_key,
-        "need_labels": False,
-        "max_size": parse_size(max_size),
-    }
+    reading = how_to_read(kind, scores_key, labels_key, max_size, need_labels=False)
     if not is_stream(scores) and output.suffix:
         refuse_stream_options(only=only, format=kind_of_shards, engine=engine, address=address)
         _apply_file(calibrator, scores[0], output, temperature, reading, as_json)
         return
     if temperature:
         raise ValueError("--temperature goes with one file of scores, and a file to write")
-    _check_folder(output, *scores)
-    method = _loaded(calibrator, scores)
-    stream, clock, who = open_for(method, scores, **reading), Clock(), workers(engine, address)
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"the outputs of a stream go to a folder, and {output} is a file")
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {output.parent} to make {output.name} in")
+    for path in scores:
+        if path.is_dir() and output.resolve() == path.resolve():
+            raise ValueError(f"the output must be another folder than the input, got {output}")
+    method = _loaded(calibrator, scores[0])
+    stream, who = open_for(method, scores, **reading), workers(engine, address)
+    started = time.perf_counter()
     with row_bar("calibrating") as progress:
         done = who.apply_stream(
             method, stream, output, only=only, format=kind_of_shards or "parquet", progress=progress
@@ -92,37 +82,33 @@ def apply(
         names = {"columns": done.columns, "left_out": done.left_out}
         print_json({**document, **names, "folder": str(done.folder)})
         return
+    rate = done.n_rows / max(time.perf_counter() - started, 1e-9)
     before = f", {done.skipped} of them before" if done.skipped else ""
     say(
         f"wrote {', '.join(done.columns)} of {done.n_rows} rows to {done.folder} "
-        f"({done.n_shards} shards{before}; {clock.rate(done.n_rows)})"
+        f"({done.n_shards} shards{before}; {rate:,.0f} rows/s)"
     )
     _note_left_out(done.left_out)
 
 
-def _loaded(calibrator: Path, scores: list[Path]) -> Calibrator:
+def _loaded(calibrator: Path, scores: Path) -> Calibrator:
     """The calibrator; whoever gave the files in the other order is told so."""
     from calibrant.io import load_calibrator
 
     try:
         return load_calibrator(calibrator)
     except (ValueError, OSError):
-        if not (calibrator.exists() and _is_calibrator(scores[0])):
+        swapped = False
+        if calibrator.exists():
+            with suppress(ValueError, TypeError, OSError):
+                load_calibrator(scores)
+                swapped = True
+        if not swapped:
             raise
     raise ValueError(
-        f"the calibrator comes first, then the scores: {scores[0]} is a calibrator, and "
-        f"{calibrator} is not. Say calibrant apply {scores[0]} {calibrator}"
+        f"the calibrator comes first, then the scores: {scores} is a calibrator, and "
+        f"{calibrator} is not. Say calibrant apply {scores} {calibrator}"
     )
-
-
-def _is_calibrator(path: Path) -> bool:
-    from calibrant.io import load_calibrator
-
-    try:
-        load_calibrator(path)
-    except (ValueError, TypeError, OSError):
-        return False
-    return True
 
 
 def _note_left_out(left_out: Mapping[str, str]) -> None:
@@ -130,17 +116,6 @@ def _note_left_out(left_out: Mapping[str, str]) -> None:
     for why in dict.fromkeys(left_out.values()):
         names = ", ".join(name for name, reason in left_out.items() if reason == why)
         say(f"note    left out {names}: {why}")
-
-
-def _check_folder(folder: Path, *inputs: Path) -> None:
-    """Refuse, before the work, a folder that cannot be written to."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"the outputs of a stream go to a folder, and {folder} is a file")
-    if not folder.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder.parent} to make {folder.name} in")
-    for path in inputs:
-        if path.is_dir() and folder.resolve() == path.resolve():
-            raise ValueError(f"the output must be another folder than the input, got {folder}")
 
 
 def _apply_file(
@@ -156,7 +131,7 @@ def _apply_file(
     from calibrant.data.scorefiles._formats import SUFFIXES
 
     check_output(output, SUFFIXES, calibrator, scores)
-    method = _loaded(calibrator, [scores])
+    method = _loaded(calibrator, scores)
     if temperature and not hasattr(method, "temperature"):
         raise ValueError(f"--temperature: {type(method).__name__} has none for each row")
     data = read_for(method, scores, all_columns=True, **reading)
@@ -181,9 +156,9 @@ def _copies(
     data: ScoreFile, n_classes: int, outputs: list[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The other columns of a file by the names that they get, labels first; and those left out."""
-    from calibrant.data.scorefiles._passing import class_labels, passing_columns
+    from calibrant.data.scorefiles._copied_columns import class_labels, columns_to_copy
 
-    passing = passing_columns(data.others, (), data.labels_name, "labels", outputs)
+    passing = columns_to_copy(data.others, (), data.labels_name, "labels", outputs)
     copies = {new: data.others[name] for name, new in passing.renamed.items()}
     if data.labels_name in data.others:
         copies = {"labels": class_labels(copies["labels"], n_classes)} | {

@@ -1,52 +1,29 @@
-"""``calibrant compare``."""
+"""``calibrant compare``, and ``calibrant demo``, which compares on embedded logits."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from calibrant.cli import _options as option
 from calibrant.cli._errors import in_flags
-from calibrant.cli._inputs import read_pair
-from calibrant.cli._json import print_json
-from calibrant.cli._options import (
-    AsJson,
-    DrawSeed,
-    IgnoreIndex,
-    Input,
-    LabelsKey,
-    Level,
-    MaxSize,
-    NBins,
-    Notion,
-    NResamples,
-    ScoresKey,
-    TestLabels,
-    ValLabels,
-    WeightsKey,
-    given,
-    listed,
-)
-from calibrant.cli._progress import method_bar
-from calibrant.cli._tables import show
+from calibrant.cli._inputs import EMBEDDED, embedded, how_to_read, pair_arguments, read_pair
+from calibrant.cli._options import given, listed
+from calibrant.cli._output import method_bar, print_json, say, show, working
 from calibrant.common.errors import did_you_mean
 
-if TYPE_CHECKING:
-    from calibrant.evaluation.comparison import Comparison, MethodResult
+DEMO_METHODS = {"Uncalibrated": "base", "TS": "ts", "ETS": "ets", "PTS": "pts"}
+DEMO_METRICS = ("accuracy", "ece", "brier", "nll")
+_SIZES = ("n_val", "n_test", "n_folds", "n_bins", "level", "n_resamples", "notion")
 
 
 def compare(
     context: typer.Context,
     val: Annotated[Path, typer.Argument(metavar="VAL", help="Scores to fit on.")],
-    test: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[TEST]",
-            help="Scores to judge on; left out: parts of VAL that are left out in turn.",
-        ),
-    ] = None,
+    test: option.TestScores = None,
     methods: Annotated[
         str | None,
         typer.Option(metavar="NAMES", help="Acronyms, separated by commas; left out: all."),
@@ -69,26 +46,26 @@ def compare(
     cv: Annotated[
         int | None, typer.Option(min=2, help="Folds where there is no TEST; left out: 5.")
     ] = None,
-    n_bins: NBins = None,
-    n_resamples: NResamples = None,
-    level: Level = None,
-    random_state: DrawSeed = None,
-    notion: Notion = None,
-    kind: Input = None,
-    labels: ValLabels = None,
-    test_labels: TestLabels = None,
-    scores_key: ScoresKey = None,
-    labels_key: LabelsKey = None,
-    weights_key: WeightsKey = None,
-    ignore_index: IgnoreIndex = None,
-    max_size: MaxSize = None,
-    as_json: AsJson = False,
+    n_bins: option.NBins = None,
+    n_resamples: option.NResamples = None,
+    level: option.Level = None,
+    random_state: option.DrawSeed = None,
+    notion: option.Notion = None,
+    kind: option.Input = None,
+    labels: option.ValLabels = None,
+    test_labels: option.TestLabels = None,
+    scores_key: option.ScoresKey = None,
+    labels_key: option.LabelsKey = None,
+    weights_key: option.WeightsKey = None,
+    ignore_index: option.IgnoreIndex = None,
+    max_size: option.MaxSize = None,
+    as_json: option.AsJson = False,
 ) -> None:
     """Fit all methods on validation scores and compare them on test scores.
 
     With one file the methods are cross-validated on it, so that none is chosen on the test set.
     """
-    from calibrant.common.memory import parse_size
+    from calibrant.common.tables import Tables
     from calibrant.evaluation import comparison
 
     names = listed(metrics) or comparison.DEFAULT_METRICS
@@ -97,24 +74,12 @@ def compare(
         raise ValueError(f"--by must be one of {', '.join(names)}, got {by!r}{hint}")
     if test is not None and cv is not None:
         raise ValueError("--cv goes with one file: with TEST nothing is left out")
-    reading: dict[str, Any] = {
-        "input": kind,
-        "scores_key": scores_key,
-        "labels_key": labels_key,
-        "weights_key": weights_key,
-        "max_size": parse_size(max_size),
-    }
-    fitted, judged = read_pair(val, test, (labels, test_labels), ignore_index, **reading)
+    reading = how_to_read(kind, scores_key, labels_key, max_size, weights_key=weights_key)
+    pair = read_pair(val, test, (labels, test_labels), ignore_index, **reading)
     with method_bar() as progress:
         results = comparison.compare(
-            fitted.scores,
-            fitted.labels,
-            None if judged is None else judged.scores,
-            None if judged is None else judged.labels,
+            **pair_arguments(*pair),
             methods=listed(methods),
-            input=fitted.input,
-            val_weight=fitted.weights,
-            test_weight=None if judged is None else judged.weights,
             ignore_index=ignore_index,
             notion=notion,
             progress=progress,
@@ -127,29 +92,47 @@ def compare(
                 random_state=random_state,
             ),
         )
-    _print(results, by, as_json, context)
-
-
-def _print(results: Comparison, by: str | None, as_json: bool, context: typer.Context) -> None:
-    from calibrant.common.tables import Tables
-
     if as_json:
         sizes = {name: getattr(results, name) for name in _SIZES}
         chosen = results.recommended().method if results.is_tested() else None
-        methods = [_document(result) for result in results]
-        print_json({**sizes, "recommended": chosen, "methods": methods})
+        documents = [result.to_dict() for result in results]
+        entries = [{**document.pop("values"), **document} for document in documents]
+        print_json({**sizes, "recommended": chosen, "methods": entries})
         return
-    told = [
+    in_words = [
         replace(result, notes=tuple(in_flags(note, context.command) for note in result.notes))
         for result in results
     ]
-    show(Tables(replace(results, results=tuple(told))._tables(by)))
+    show(Tables(replace(results, results=tuple(in_words))._tables(by)))
 
 
-_SIZES = ("n_val", "n_test", "n_folds", "n_bins", "level", "n_resamples", "notion")
+def demo(
+    dataset: Annotated[str, typer.Option(help="One of the embedded sets of logits.")] = EMBEDDED,
+    as_json: option.AsJson = False,
+) -> None:
+    """Calibrate a real network's logits that come with the package, and compare the methods."""
+    with working("loading"):
+        from calibrant.evaluation import comparison
 
-
-def _document(result: MethodResult) -> dict[str, Any]:
-    """A result with its values beside its other fields."""
-    document = result.to_dict()
-    return {**document.pop("values"), **document}
+        pair = embedded(dataset)
+    with method_bar() as progress:
+        results = comparison.compare(
+            **pair_arguments(*pair),
+            methods=DEMO_METHODS,
+            metrics=DEMO_METRICS,
+            progress=progress,
+        )
+    if as_json:
+        sizes = {"n_val": results.n_val, "n_test": results.n_test}
+        methods = {
+            result.method: {**result.values, "fit_ms": 1000.0 * result.fit_seconds}
+            for result in results
+        }
+        print_json({"dataset": dataset, **sizes, "n_bins": results.n_bins, "methods": methods})
+        return
+    show(results, dataset)
+    say(
+        "",
+        "Next: save your own validation logits and labels as the arrays `logits` and",
+        "`labels` of val.npz, then run: calibrant fit val.npz -o auto.safetensors",
+    )

@@ -13,15 +13,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, NoReturn, TextIO
 
 import typer
+from typer.core import TyperGroup
 
 from calibrant import plugins
 from calibrant.cli import INTERRUPTED, was_interrupted
-from calibrant.cli._echo import say
-from calibrant.cli._plugins import GroupWithPlugins
+from calibrant.cli._output import say
 from calibrant.common.errors import CalibrationWarning
 
 BAD_INPUT = 2  # exit code
@@ -30,13 +29,15 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # typer brings its own copy of click, older releases the package: this finds either one's class.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
+# What other programs call an option of ours, where it has other letters.
+_SYNONYMS = {"--seed": "--random-state", "--folds": "--cv", "--bins": "--n-bins"}
 
 # What may end a command, and which of it is told in one line wherever it was raised.
 _ANYWHERE = (OSError, MemoryError, RecursionError)
 _EXPECTED = (ValueError, TypeError, ImportError, *_ANYWHERE)
 
 
-class OneLineGroup(GroupWithPlugins):
+class OneLineGroup(TyperGroup):
     """Tells bad input, and warnings of the library, in one line on standard error."""
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -68,8 +69,10 @@ class OneLineGroup(GroupWithPlugins):
                 if was_interrupted(error):
                     raise
                 module = _raised_in(error)
-                if not (isinstance(error, _ANYWHERE) or _is_ours(module)):
-                    raise  # from another package it is unexpected, and keeps its trace
+                if not isinstance(error, _ANYWHERE) and not _is_in(module, "calibrant"):
+                    installed = plugins.installed()
+                    if not any(_is_in(module, found.package) for found in installed):
+                        raise  # from another package it is unexpected, and keeps its trace
                 message = _message(error)
                 is_own = _is_in(module, "calibrant.cli")
                 raise typer.Exit(_complain(message if is_own else translated(message))) from None
@@ -78,9 +81,24 @@ class OneLineGroup(GroupWithPlugins):
 @contextmanager
 def _warnings_in_one_line(translated: Callable[[str], str]) -> Iterator[None]:
     """Tell warnings of the library in one line each, inside the block."""
+
+    def show_warning(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, CalibrationWarning):
+            say(f"warning: {_one_line(translated(str(message)))}", err=True)
+        else:
+            text = warnings.formatwarning(message, category, filename, lineno, line)
+            say(*text.splitlines(), err=True)
+
     with warnings.catch_warnings():
         warnings.simplefilter("always", CalibrationWarning)
-        warnings.showwarning = partial(_show_warning, translated)
+        warnings.showwarning = show_warning
         yield
 
 
@@ -96,47 +114,31 @@ def _is_in(module: str, package: str) -> bool:
     return f"{module}.".startswith(f"{package}.")
 
 
-def _is_ours(module: str) -> bool:
-    """Whether a module is calibrant's or a plugin's."""
-    if _is_in(module, "calibrant"):
-        return True
-    return any(_is_in(module, found.package) for found in plugins.installed())
-
-
 def _usage_message(error: Any) -> str:
-    command = error.ctx.command_path if error.ctx else "calibrant"
+    """What is wrong with a command line; an option that the command calls otherwise is named."""
     said = error.format_message().rstrip(".").replace("Value error, ", "")  # pydantic's words
-    return f"{_synonym(error) or said} (see {command} --help)"
-
-
-# What other programs call an option of ours, where it has other letters.
-_SYNONYMS = {"--seed": "--random-state", "--folds": "--cv", "--bins": "--n-bins"}
-
-
-def _synonym(error: Any) -> str:
-    """What is said of an unknown option that a command has by another name."""
+    if not error.ctx:
+        return f"{said} (see calibrant --help)"
     name = getattr(error, "option_name", "")
-    if name not in _SYNONYMS or error.ctx is None:
-        return ""
-    known = {flag for parameter in error.ctx.command.params for flag in parameter.opts}
-    meant = _SYNONYMS[name]
-    return f"No such option: {name}. Did you mean {meant}?" if meant in known else ""
+    flags = {flag for parameter in error.ctx.command.params for flag in parameter.opts}
+    if _SYNONYMS.get(name) in flags:
+        said = f"No such option: {name}. Did you mean {_SYNONYMS[name]}?"
+    return f"{said} (see {error.ctx.command_path} --help)"
 
 
 def _message(error: BaseException) -> str:
-    return ": ".join([*getattr(error, "__notes__", ()), _reason(error)])
-
-
-def _reason(error: BaseException) -> str:
+    reason = str(error)
     if isinstance(error, MemoryError) and not _is_in(_raised_in(error), "calibrant"):
-        return f"there is not enough memory. {error}"
-    if isinstance(error, RecursionError):
-        return "a file or an option is nested too deeply"
-    if not isinstance(error, OSError) or not error.strerror:
-        return str(error)
-    if error.filename is None and error.errno in _NO_ROOM:  # output files have names
-        return f"standard output: {error.strerror}"
-    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        reason = f"there is not enough memory. {error}"
+    elif isinstance(error, RecursionError):
+        reason = "a file or an option is nested too deeply"
+    elif isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+        if error.filename:
+            reason = f"{error.filename}: {reason}"
+        elif error.filename is None and error.errno in _NO_ROOM:  # output files have names
+            reason = f"standard output: {reason}"
+    return ": ".join([*getattr(error, "__notes__", ()), reason])
 
 
 def _complain(message: str) -> int:
@@ -146,24 +148,6 @@ def _complain(message: str) -> int:
 
 def _one_line(message: str) -> str:
     return re.sub(r"\s*\n\s*", " ", message.strip())
-
-
-def _show_warning(
-    translated: Callable[[str], str],
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    if issubclass(category, CalibrationWarning):
-        say(f"warning: {_one_line(translated(str(message)))}", err=True)
-    else:
-        say(
-            *warnings.formatwarning(message, category, filename, lineno, line).splitlines(),
-            err=True,
-        )
 
 
 # --- from arguments to flags ------------------------------------------------------------------
@@ -199,7 +183,10 @@ def in_flags(message: str, command: Any) -> str:
     A name that could be a word of English ("input", "loss") counts as an argument only where it has
     a value, or begins a rule: ``input="probs"``, "loss must be one of ..".
     """
-    parameters = _method_parameters()
+    from calibrant.calibrators import REGISTRY
+
+    parameters = {name for cls in REGISTRY.values() for name in cls().get_params(deep=False)}
+    parameters -= {"input"}  # a flag of every command
     names = sorted({*_FLAGS, *parameters}, key=len, reverse=True)
     unmistakable = [name for name in names if "_" in name]
     pattern = (
@@ -211,28 +198,14 @@ def in_flags(message: str, command: Any) -> str:
 
     def flag(match: re.Match[str]) -> str:
         name = match["set"] or match["named"] or match["ruled"]
-        found = _flag(name, flags, name in parameters)
+        if name == "labels_path" and "--test-labels" in flags:
+            found = "--labels or --test-labels"
+        elif name in parameters and _FLAGS.get(name) not in flags:
+            found = f"--param {name}" if "--param" in flags else f"calibrant fit --param {name}"
+        else:
+            found = _FLAGS[name]
         if match["value"] is None:
             return found
         return f"{found}{'=' if '--param' in found else ' '}{match['value']}"
 
     return re.sub(pattern, flag, message)
-
-
-def _flag(name: str, flags: set[str], of_a_method: bool) -> str:
-    """How a command, which has these flags, is told an argument."""
-    if name == "labels_path" and "--test-labels" in flags:
-        return "--labels or --test-labels"
-    if _FLAGS.get(name) in flags:
-        return _FLAGS[name]
-    if of_a_method:
-        return f"--param {name}" if "--param" in flags else f"calibrant fit --param {name}"
-    return _FLAGS[name]
-
-
-def _method_parameters() -> set[str]:
-    """The parameters of all methods, but for ``input``, which is a flag of every command."""
-    from calibrant.calibrators import REGISTRY
-
-    names = (name for cls in REGISTRY.values() for name in cls().get_params(deep=False))
-    return {*names} - {"input"}

@@ -1,4 +1,4 @@
-"""``calibrant evaluate``: one file in full, or many as a stream."""
+"""``calibrant evaluate`` and ``calibrant monitor``: scores judged, all at once or over time."""
 
 from __future__ import annotations
 
@@ -8,48 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calibrant.cli._echo import say
-from calibrant.cli._inputs import about, left_out_rows, read_for
-from calibrant.cli._json import print_json
-from calibrant.cli._options import (
-    AsJson,
-    DrawSeed,
-    IgnoreIndex,
-    Input,
-    LabelsFile,
-    LabelsKey,
-    Level,
-    MaxSize,
-    NBins,
-    Notion,
-    NResamples,
-    ScoresFiles,
-    ScoresKey,
-    WeightsKey,
-    given,
-    listed,
-)
-from calibrant.cli._progress import row_bar, working
-from calibrant.cli._streaming import (
-    Address,
-    Engine,
+from calibrant.cli import _options as option
+from calibrant.cli._inputs import (
+    about,
+    how_to_read,
     is_stream,
+    note_unlabelled,
     open_for,
+    read_for,
     refuse_stream_options,
+    rows_without_label,
     workers,
 )
-from calibrant.cli._tables import metric_table, show
+from calibrant.cli._options import given, listed
+from calibrant.cli._output import metric_table, print_json, row_bar, say, show, working
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.data.scorefiles import ScoreFile
     from calibrant.evaluation import Evaluation
     from calibrant.metrics import MeterReport
-    from calibrant.metrics._report import MetricReport
+    from calibrant.metrics._reports import MetricReport
 
 
 def evaluate(
-    scores: ScoresFiles,
+    scores: option.ScoresFiles,
     calibrator: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Judge its probabilities beside the scores'."),
@@ -62,21 +45,21 @@ def evaluate(
             "all, with the tests; of several files those of `calibrant compare`.",
         ),
     ] = None,
-    n_bins: NBins = None,
-    n_resamples: NResamples = None,
-    level: Level = None,
-    random_state: DrawSeed = None,
-    notion: Notion = None,
-    kind: Input = None,
-    labels: LabelsFile = None,
-    scores_key: ScoresKey = None,
-    labels_key: LabelsKey = None,
-    weights_key: WeightsKey = None,
-    ignore_index: IgnoreIndex = None,
-    max_size: MaxSize = None,
-    engine: Engine = "local",
-    address: Address = None,
-    as_json: AsJson = False,
+    n_bins: option.NBins = None,
+    n_resamples: option.NResamples = None,
+    level: option.Level = None,
+    random_state: option.DrawSeed = None,
+    notion: option.Notion = None,
+    kind: option.Input = None,
+    labels: option.LabelsFile = None,
+    scores_key: option.ScoresKey = None,
+    labels_key: option.LabelsKey = None,
+    weights_key: option.WeightsKey = None,
+    ignore_index: option.IgnoreIndex = None,
+    max_size: option.MaxSize = None,
+    engine: option.Engine = "local",
+    address: option.Address = None,
+    as_json: option.AsJson = False,
 ) -> None:
     """Judge scores, and what a calibrator makes of them.
 
@@ -84,7 +67,6 @@ def evaluate(
     calibration would show. A folder, a pattern or many files are read as a stream, in constant
     memory; confidences without the other probabilities give the metrics of the predicted class.
     """
-    from calibrant.common.memory import parse_size
     from calibrant.io import load_calibrator
 
     streamed = is_stream(scores)
@@ -98,14 +80,9 @@ def evaluate(
         refuse_stream_options(engine=engine, address=address)
     names = _names(metrics, weighted=weights_key is not None, in_parts=streamed)
     method = load_calibrator(calibrator) if calibrator else None
-    reading: dict[str, Any] = {
-        "input": kind,
-        "scores_key": scores_key,
-        "labels_key": labels_key,
-        "weights_key": weights_key,
-        "labels_path": labels,
-        "max_size": parse_size(max_size),
-    }
+    reading = how_to_read(
+        kind, scores_key, labels_key, max_size, weights_key=weights_key, labels_path=labels
+    )
     bins = given(n_bins=n_bins, notion=notion)
     if streamed:
         stream, who = open_for(method, scores, **reading), workers(engine, address)
@@ -172,7 +149,7 @@ def _print_evaluations(
 ) -> None:
     """A table of the scores and the calibrated probabilities, then the last of them in full."""
     from calibrant.common.tables import counted
-    from calibrant.metrics._tables import of_class_1
+    from calibrant.metrics._reports import of_class_1
 
     judged, (subject, full) = _values(evaluations, names), list(evaluations.items())[-1]
     n_bins = len(full.bins.weight)
@@ -187,7 +164,7 @@ def _print_evaluations(
         say("")
     show(full, file.name if subject == "scores" else subject)
     if unlabelled:
-        say(left_out_rows(unlabelled))
+        say(rows_without_label(unlabelled))
 
 
 # --- many files -------------------------------------------------------------------------------
@@ -202,7 +179,7 @@ def _print_reports(
 ) -> None:
     """A table of the scores and, where there is a calibrator, of its probabilities."""
     from calibrant.common.tables import counted
-    from calibrant.metrics._tables import of_class_1
+    from calibrant.metrics._reports import of_class_1
 
     known = reports["scores"].metrics
     if by_default:  # confidences alone determine some of them
@@ -222,7 +199,7 @@ def _print_reports(
         size += of_class_1(scores.notion)
         show(metric_table(size, judged), counted(n_files, "file"))
         if scores.n_unlabelled:
-            say(left_out_rows(scores.n_unlabelled))
+            say(rows_without_label(scores.n_unlabelled))
 
 
 def _values(reports: Mapping[str, MetricReport], names: list[str]) -> dict[str, dict[str, float]]:
@@ -231,3 +208,56 @@ def _values(reports: Mapping[str, MetricReport], names: list[str]) -> dict[str, 
         subject: {name: report.metrics[name].value for name in names}
         for subject, report in reports.items()
     }
+
+
+# --- over time --------------------------------------------------------------------------------
+
+
+def monitor(
+    scores: option.ScoresFiles,
+    window: Annotated[int, typer.Option(min=1, help="Rows of a window.")] = 10_000,
+    expected_run: Annotated[
+        float | None,
+        typer.Option(min=1.0, help="Windows until a false alarm, at least; left out: 1000."),
+    ] = None,
+    min_error: Annotated[
+        float | None,
+        typer.Option(help="The debiased RMS-ECE below which there is no alarm; left out: 0."),
+    ] = None,
+    n_bins: option.NBins = None,
+    notion: option.Notion = None,
+    kind: option.Input = None,
+    labels: option.LabelsFile = None,
+    scores_key: option.ScoresKey = None,
+    labels_key: option.LabelsKey = None,
+    ignore_index: option.IgnoreIndex = None,
+    max_size: option.MaxSize = None,
+) -> None:
+    """Watch calibration over rows in their order: a line of JSON for every window.
+
+    Rows at the end that fill no window are a window of their own; rows without a label are left
+    out. The exit code is 0, alarms or not.
+    """
+    from calibrant.data.scorefiles._reading import no_labels
+    from calibrant.scale.monitoring import CalibrationMonitor
+
+    reading = how_to_read(kind, scores_key, labels_key, max_size, labels_path=labels)
+    stream = open_for(None, scores, **reading)
+    if stream.input == "confidence":
+        raise ValueError("a monitor reads logits or probs, got confidences alone")
+    settings = given(expected_run=expected_run, min_error=min_error, n_bins=n_bins, notion=notion)
+    watch = CalibrationMonitor(window, input=stream.input, **settings)
+    unlabelled = 0
+    for batch in stream:
+        rows, without = batch.labelled()
+        unlabelled += without
+        with batch.blamed():
+            ended = watch.update(rows.scores, rows.labels, ignore_index=ignore_index)
+        for one in ended:
+            typer.echo(one.to_json())
+    last = watch.close()
+    if last is not None:
+        typer.echo(last.to_json())
+    if unlabelled and not watch.windows:
+        raise ValueError(no_labels(unlabelled))
+    note_unlabelled(unlabelled)

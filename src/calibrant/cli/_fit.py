@@ -1,90 +1,75 @@
-"""``calibrant fit``."""
+"""``calibrant fit``, and ``calibrant methods``, which lists what can be fitted."""
 
 from __future__ import annotations
 
+import inspect
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calibrant.cli._echo import say
+from calibrant.cli import _options as option
 from calibrant.cli._errors import in_flags
-from calibrant.cli._inputs import about, check_output, left_out_rows
-from calibrant.cli._json import print_json
-from calibrant.cli._options import (
-    AsJson,
-    IgnoreIndex,
-    Input,
-    LabelsFile,
-    LabelsKey,
-    MaxSize,
-    Output,
-    ScoresFiles,
-    ScoresKey,
-    WeightsKey,
-    given,
-)
-from calibrant.cli._params import make
-from calibrant.cli._progress import fitting, row_bar, working
-from calibrant.cli._streaming import (
-    Address,
-    Engine,
-    MaxRows,
-    Stratify,
+from calibrant.cli._inputs import (
+    about,
+    check_output,
+    how_to_read,
     is_stream,
     open_for,
     refuse_stream_options,
+    rows_without_label,
     workers,
 )
+from calibrant.cli._options import given
+from calibrant.cli._output import fitting, print_json, print_table, row_bar, say, working
+from calibrant.common.errors import did_you_mean, warn
 
 if TYPE_CHECKING:
     from calibrant.calibrators import AutoCalibrator, Calibrator
 
+_PYTHON = {"True": True, "False": False, "None": None}  # as in the documentation of the methods
+_OWN = ("input", "progress")  # parameters that the command line decides itself
+
 
 def fit(
     context: typer.Context,
-    val: ScoresFiles,
-    output: Output,
+    val: option.ScoresFiles,
+    output: option.Output,
     method: Annotated[str, typer.Option(help="Acronym, see `calibrant methods`.")] = "auto",
     param: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
     ] = None,
-    kind: Input = None,
-    labels: LabelsFile = None,
-    scores_key: ScoresKey = None,
-    labels_key: LabelsKey = None,
-    weights_key: WeightsKey = None,
-    ignore_index: IgnoreIndex = None,
+    kind: option.Input = None,
+    labels: option.LabelsFile = None,
+    scores_key: option.ScoresKey = None,
+    labels_key: option.LabelsKey = None,
+    weights_key: option.WeightsKey = None,
+    ignore_index: option.IgnoreIndex = None,
     random_state: Annotated[
         int | None, typer.Option(min=0, help="Seed, for methods that draw at random.")
     ] = None,
-    max_size: MaxSize = None,
-    max_rows: MaxRows = None,
-    stratify: Stratify = False,
-    engine: Engine = "local",
-    address: Address = None,
-    as_json: AsJson = False,
+    max_size: option.MaxSize = None,
+    max_rows: option.MaxRows = None,
+    stratify: option.Stratify = False,
+    engine: option.Engine = "local",
+    address: option.Address = None,
+    as_json: option.AsJson = False,
 ) -> None:
     """Fit a calibrator on validation scores and save it.
 
     Of a folder, a pattern or many files a sample of rows is fitted on, in bounded memory.
     """
-    from calibrant.common.memory import parse_size
     from calibrant.io import SUFFIXES, save
 
-    calibrator = make(method, param or [], random_state)
+    calibrator = make_calibrator(method, param or [], random_state)
     calibrator._check_parameters()
     check_output(output, SUFFIXES, *val, labels)
-    reading: dict[str, Any] = {
-        "scores_key": scores_key,
-        "labels_key": labels_key,
-        "weights_key": weights_key,
-        "labels_path": labels,
-        "input": kind,
-        "max_size": parse_size(max_size),
-    }
+    reading = how_to_read(
+        kind, scores_key, labels_key, max_size, weights_key=weights_key, labels_path=labels
+    )
     if is_stream(val):
         stream = open_for(None, val, **reading)
         sampling = given(max_rows=max_rows, random_state=random_state, ignore_index=ignore_index)
@@ -98,7 +83,16 @@ def fit(
         refuse_stream_options(max_rows=max_rows, stratify=stratify, engine=engine, address=address)
         sizes = _fit_file(calibrator, val[0], ignore_index, reading)
     save(calibrator, output)
-    summary = _summary(method.lower(), calibrator, sizes, output)
+    summary = {
+        "method": method.lower(),
+        "class": type(calibrator).__name__,
+        "input": calibrator.input,
+        **sizes,
+        "n_classes": calibrator.n_classes_,
+        "seconds": calibrator.fit_info_.seconds,
+        "file": str(output),
+        "fit_info": asdict(calibrator.fit_info_),
+    }
     if as_json:
         print_json(summary)
     else:
@@ -109,47 +103,27 @@ def _fit_file(
     calibrator: Calibrator, val: Path, ignore_index: int | None, reading: dict[str, Any]
 ) -> dict[str, int]:
     """Fit on all labelled rows of one file; gives the numbers of rows with and without a label."""
-    from calibrant.data import scorefiles
-    from calibrant.metrics._labelled import accepted
-
-    with working(f"reading {val.name}"):
-        data = scorefiles.read_scores(val, **reading)
-    with about(val), fitting(calibrator):
-        data, unlabelled = data.labelled()
-        rows = accepted(data.scores, data.labels, data.weights, data.input, ignore_index)
-        calibrator.set_params(input=data.input).fit(*rows)
-        if calibrator._will_keep_arg_max():  # the others warn of it themselves
-            _warn_if_one_class(rows[1])
-    return {"n_rows": len(rows[0]), "n_unlabelled": unlabelled}
-
-
-def _warn_if_one_class(labels: Any) -> None:
-    """Warn of valid labels that are all the same: often a wrong column, or sorted rows."""
     import numpy as np
 
-    from calibrant.common.errors import warn
+    from calibrant.data.rows import Rows
+    from calibrant.data.scorefiles import read_scores
 
-    values = np.unique(labels)
-    if values.size == 1:
-        warn(
-            f"every label is {values[0]:g}: the fit says nothing about the other classes. Check "
-            "which column holds the labels, and whether the rows were sorted by class"
+    with working(f"reading {val.name}"):
+        data = read_scores(val, **reading)
+    with about(val), fitting(calibrator):
+        data, unlabelled = data.labelled()
+        rows = Rows.of(
+            data.scores, data.labels, data.weights, input=data.input, ignore_index=ignore_index
         )
-
-
-def _summary(
-    method: str, calibrator: Calibrator, sizes: dict[str, int], output: Path
-) -> dict[str, Any]:
-    return {
-        "method": method,
-        "class": type(calibrator).__name__,
-        "input": calibrator.input,
-        **sizes,
-        "n_classes": calibrator.n_classes_,
-        "seconds": calibrator.fit_info_.seconds,
-        "file": str(output),
-        "fit_info": asdict(calibrator.fit_info_),
-    }
+        calibrator.set_params(input=data.input).fit(rows)
+        # valid labels that are all the same: often a wrong column, or sorted rows
+        one_class = np.asarray(data.labels).ndim == 1 and (rows.labels == rows.labels[0]).all()
+        if one_class and calibrator._will_keep_arg_max():  # the others warn of it themselves
+            warn(
+                f"every label is {rows.labels[0]:g}: the fit says nothing about the other classes. "
+                "Check which column holds the labels, and whether the rows were sorted by class"
+            )
+    return {"n_rows": len(rows), "n_unlabelled": unlabelled}
 
 
 def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typer.Context) -> None:
@@ -161,8 +135,12 @@ def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typ
         _print_choice(calibrator)
     say(f"data    {summary['n_rows']} rows, {summary['n_classes']} classes, {summary['input']}")
     if summary["n_unlabelled"]:
-        say(f"        {left_out_rows(summary['n_unlabelled'])}")
-    _print_sample(info.details.get("sample"))
+        say(f"        {rows_without_label(summary['n_unlabelled'])}")
+    sample = info.details.get("sample")  # the rows of a stream that were fitted on
+    if sample is not None and sample["kept"] != sample["rows"]:
+        how = ", the same number of every class" if sample["stratified"] else ""
+        why = f": as many as take {sample['memory']}" if "memory" in sample else ""
+        say(f"sample  {sample['kept']} of them, drawn by their content{how}{why}")
     if info.before is not None and info.after is not None:
         name = f"{info.loss} " if info.loss else ""
         say(f"loss    {name}{info.before:.5f} -> {info.after:.5f} on these rows")
@@ -170,15 +148,6 @@ def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typ
         say(f"note    not converged: {in_flags(info.message, context.command)}")
     say(f"time    {info.seconds:.2f} s")
     say(f"file    {summary['file']}")
-
-
-def _print_sample(sample: dict[str, Any] | None) -> None:
-    """Which of the rows of a stream were fitted on, where it was not all."""
-    if sample is None or sample["kept"] == sample["rows"]:
-        return
-    how = ", the same number of every class" if sample["stratified"] else ""
-    why = f": as many as take {sample['memory']}" if "memory" in sample else ""
-    say(f"sample  {sample['kept']} of them, drawn by their content{how}{why}")
 
 
 def _print_choice(calibrator: AutoCalibrator) -> None:
@@ -194,3 +163,89 @@ def _print_choice(calibrator: AutoCalibrator) -> None:
         loss, error = tried["left_out_loss"], tried["error_of_difference"]
         above = f"  {loss - best:+.5f} +- {error:.5f}" if error > 0.0 else "  (lowest)"
         say(f"        {tried['candidate']:<12}{loss:.5f}{above}")
+
+
+# --- methods ----------------------------------------------------------------------------------
+
+
+def make_calibrator(method: str, params: list[str], random_state: int | None) -> Calibrator:
+    """An unfitted calibrator with parameters that are words: NAME=VALUE."""
+    from calibrant.calibrators import calibrator
+
+    made = calibrator(method)
+    defaults = {
+        name: value for name, value in made.get_params(deep=False).items() if name not in _OWN
+    }
+    words = {}
+    for text in params:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise ValueError(f"--param must be NAME=VALUE without spaces, got {text!r}")
+        words[name.strip()] = value
+    if "input" in words:
+        raise ValueError("--param: say what the scores are with --input")
+    values = {}
+    for name, text in words.items():
+        if name not in defaults:
+            known = ", ".join(defaults) or "none"
+            hint = did_you_mean(name, defaults)
+            if method == "auto":
+                hint = ". For those of another method, name it with --method"
+            raise ValueError(f"{method} has no parameter {name!r}; it has {known}{hint}")
+        value = parse(text)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        # a single number is a tuple of one, where the parameter is a tuple
+        values[name] = (value,) if is_number and isinstance(defaults[name], tuple) else value
+    if random_state is not None and "random_state" in defaults:
+        if "random_state" in values:
+            raise ValueError("say the seed once: --random-state or --param random_state")
+        values["random_state"] = random_state
+    return made.set_params(**values)
+
+
+def parse(text: str) -> Any:
+    """A value: JSON, or words and numbers with commas between them, or else a string.
+
+    >>> parse("8,8"), parse("[8, 8]"), parse("0.05"), parse("brier"), parse('"a,b"')
+    ((8, 8), (8, 8), 0.05, 'brier', 'a,b')
+    """
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        if "," in text:
+            return tuple(parse(part.strip()) for part in text.split(",") if part.strip())
+        return _PYTHON.get(text, text)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def methods(as_json: option.AsJson = False) -> None:
+    """List the methods."""
+    from calibrant.calibrators import ALIASES, REGISTRY, load_plugins
+
+    load_plugins()
+    entries: list[dict[str, Any]] = [
+        {
+            "method": acronym,
+            "aliases": [alias for alias, name in ALIASES.items() if name == acronym],
+            "class": cls.__name__,
+            "accuracy_preserving": cls().accuracy_preserving,
+            "two_classes_only": cls.two_classes_only,
+            "summary": (inspect.getdoc(cls) or "").partition("\n")[0],
+        }
+        for acronym, cls in REGISTRY.items()
+    ]
+    if as_json:
+        print_json(entries)
+        return
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("Method", "Keeps accuracy", "Class and what it does", box=box.SIMPLE_HEAD)
+    for entry in entries:
+        keeps = "yes" if entry["accuracy_preserving"] else "no"
+        only = " (two classes only)" if entry["two_classes_only"] else ""
+        what = f"{entry['class']}{only}\n{escape(entry['summary'])}"
+        names = "\n".join([entry["method"], *(f"or {alias}" for alias in entry["aliases"])])
+        table.add_row(names, keeps, what)
+    print_table(table)

@@ -8,16 +8,19 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-ScoresFile = Annotated[
-    Path,
-    typer.Argument(metavar="SCORES", help="A .npz, .npy, .csv, .parquet, .pt or .safetensors."),
-]
 ScoresFiles = Annotated[
     list[Path],
     typer.Argument(
         metavar="SCORES..",
         help="A .npz, .npy, .csv, .parquet, .pt or .safetensors; or a folder, a pattern, or many "
         "of them, which are read as a stream.",
+    ),
+]
+TestScores = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[TEST]",
+        help="Scores to judge on; left out: parts of VAL that are left out in turn.",
     ),
 ]
 CalibratorFile = Annotated[
@@ -87,6 +90,21 @@ MaxSize = Annotated[
         help="The most memory that the arrays of one file may take, such as 4GB; left out: 1GB or "
         "20 times the size of the file, whichever is more. A .npy file stays on the disk.",
     ),
+]
+Engine = Annotated[
+    Literal["local", "ray"],
+    typer.Option(help="Who does the work on folders and many files: this process, or Ray."),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Of the Ray cluster; left out: RAY_ADDRESS, or here."),
+]
+MaxRows = Annotated[
+    int | None,
+    typer.Option(min=1, help="The most rows of a stream that are fitted on; left out: 200000."),
+]
+Stratify = Annotated[
+    bool, typer.Option("--stratify", help="Draw the same number of rows of every class.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from calibrant.calibrators import Calibrator
+    from calibrant.data.scorefiles import ScoreFile
 
 What = Literal["reliability", "risk-coverage", "temperatures", "gaps", "bins"]
 Kind = Literal["equal-width", "equal-mass", "isotonic", "smooth"]
@@ -21,28 +22,23 @@ UNCALIBRATED = "uncalibrated"
 class Subject:
     """Scores with all that was said about them, and the calibrators to draw beside them."""
 
-    scores: Any
-    labels: Any
-    input: Literal["logits", "probs"]
-    weights: Any
-    segments: Any
+    data: ScoreFile
     ignore_index: int | None
     methods: Mapping[str, Calibrator]
 
-    @property
-    def rows(self) -> dict[str, Any]:
-        """The keywords that go with every diagram."""
-        return {"sample_weight": self.weights, "ignore_index": self.ignore_index}
-
-    def every(self) -> dict[str, tuple[Any, Any]]:
-        """Scores and what they are, by name: as they were, and calibrated."""
-        calibrated = {
-            name: (method.predict_proba(self.scores), "probs")
-            for name, method in self.methods.items()
+    def every(self) -> dict[str, dict[str, Any]]:
+        """The arguments of a diagram by name: of the scores as they were, and calibrated."""
+        data = self.data
+        rows = {"sample_weight": data.weights, "ignore_index": self.ignore_index}
+        given = {UNCALIBRATED: (data.scores, data.input)}
+        for name, method in self.methods.items():
+            given[name] = method.predict_proba(data.scores), "probs"
+        return {
+            name: {"probs": scores, "labels": data.labels, "input": kind, **rows}
+            for name, (scores, kind) in given.items()
         }
-        return {UNCALIBRATED: (self.scores, self.input), **calibrated}
 
-    def only(self, what: str) -> tuple[str, tuple[Any, Any]]:
+    def only(self, what: str) -> tuple[str, dict[str, Any]]:
         """What the one calibrator makes of the scores; without any, the scores."""
         if len(self.methods) > 1:
             names = ", ".join(self.methods)
@@ -100,9 +96,8 @@ class Picture:
         if self.in_panels:
             return self._panels(subject, bins)
         if self.what == "gaps":
-            name, (scores, kind) = subject.only("--what gaps")
-            gaps = diagrams.class_gaps(scores, subject.labels, input=kind, **bins, **subject.rows)
-            return {name: gaps}
+            name, rows = subject.only("--what gaps")
+            return {name: diagrams.class_gaps(**rows, **bins)}
         kind_of_bins, notion = self.kind or "equal-width", {"notion": self.notion}
         ways: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "reliability": (diagrams.reliability, {"kind": kind_of_bins, **bins, **notion}),
@@ -110,23 +105,23 @@ class Picture:
             "bins": (diagrams.ece_by_bins, {"scheme": kind_of_bins, **notion}),
         }
         compute, options = ways[self.what]
-        return {
-            name: compute(scores, subject.labels, input=kind, **options, **subject.rows)
-            for name, (scores, kind) in subject.every().items()
-        }
+        return {name: compute(**rows, **options) for name, rows in subject.every().items()}
 
     def _panels(self, subject: Subject, bins: dict[str, Any]) -> dict[str, Any]:
         from calibrant.evaluation import diagrams
 
         flag = "--by class" if self.by_class else "--segment-key"
-        _, (scores, kind) = subject.only(flag)
-        options = {"kind": self.kind or "equal-width", "input": kind, **bins, **subject.rows}
+        _, rows = subject.only(flag)
+        options = {"kind": self.kind or "equal-width", **bins, **rows}
         if self.by_class:
-            found = diagrams.reliability_by_class(scores, subject.labels, **options)
+            found = diagrams.reliability_by_class(**options)
         else:
-            segments = _whole(subject.segments)
+            segments: Any = subject.data.segments
+            # tables hold floats: those without a fraction are whole numbers
+            if segments.dtype.kind == "f" and (segments == segments.round()).all():
+                segments = segments.astype("int64")
             found = diagrams.reliability_by_segment(
-                scores, subject.labels, segments, notion=self.notion, **options
+                segments=segments, notion=self.notion, **options
             )
         return {str(key): diagram for key, diagram in found.items()}
 
@@ -145,18 +140,18 @@ class Picture:
             )
         ((name, method),) = drawn.items()
         reference = next(iter(scalings.values()), None)
-        return {name: diagrams.temperatures(method, subject.scores, reference=reference)}
+        return {name: diagrams.temperatures(method, subject.data.scores, reference=reference)}
 
     # --- drawing ------------------------------------------------------------------------------
 
     def size(self, shown: Mapping[str, Any]) -> tuple[float, float]:
         """The inches of the picture, where none were asked for."""
-        from calibrant.evaluation.plots import _class_gaps, _drawing, _grid, _reliability
+        from calibrant.evaluation.plots import _drawing, _errors, _reliability
 
         if self.in_panels:
-            return _grid.size_for(min(len(shown), _grid.MOST))
+            return _reliability.grid_size(min(len(shown), _reliability.MOST_PANELS))
         if self.what == "gaps":
-            return _class_gaps.size_for(len(next(iter(shown.values())).gap))
+            return _errors.class_gaps_size(len(next(iter(shown.values())).gap))
         return _reliability.SIZE if self.what == "reliability" else _drawing.SIZE
 
     def draw(self, figure: Figure, shown: Mapping[str, Any]) -> None:
@@ -180,10 +175,3 @@ class Picture:
             plots.class_gaps(one, ax=ax)
         else:
             plots.temperatures(one, against=self.against, ax=ax)
-
-
-def _whole(segments: Any) -> Any:
-    """Tables hold floats: those without a fraction are whole numbers."""
-    if segments.dtype.kind == "f" and (segments == segments.round()).all():
-        return segments.astype("int64")
-    return segments

@@ -9,30 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from calibrant.cli._echo import say
-from calibrant.cli._inputs import about, check_output, note_unlabelled, read_for
-from calibrant.cli._json import print_json
-from calibrant.cli._options import (
-    AsJson,
-    IgnoreIndex,
-    Input,
-    LabelsFile,
-    LabelsKey,
-    MaxSize,
-    Notion,
-    Output,
-    ScoresKey,
-    WeightsKey,
+from calibrant.cli import _options as option
+from calibrant.cli._inputs import (
+    about,
+    check_output,
+    embedded,
+    how_to_read,
+    note_unlabelled,
+    read_for,
 )
+from calibrant.cli._output import print_json, say, working
 from calibrant.cli._pictures import Against, Kind, Picture, Subject, What
-from calibrant.cli._progress import working
 from calibrant.common.files import replacing
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
 
 SUFFIXES = (".png", ".svg", ".pdf")
-_DATASET = "fashion-mnist-lenet5"
 _UNDATED = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 _OF_A_FILE = {
     "input": "--input",
@@ -46,7 +39,7 @@ _MOST_PIXELS = 10**8
 
 
 def plot(
-    output: Output,
+    output: option.Output,
     scores: Annotated[
         Path | None,
         typer.Argument(
@@ -71,7 +64,7 @@ def plot(
     by: Annotated[
         Literal["class"] | None, typer.Option(help="Draw a small reliability diagram for each.")
     ] = None,
-    notion: Notion = None,
+    notion: option.Notion = None,
     segment_key: Annotated[
         str | None,
         typer.Option(
@@ -90,33 +83,32 @@ def plot(
         str | None, typer.Option(metavar="WxH", help="Width and height in inches, such as 6x4.")
     ] = None,
     dpi: Annotated[int, typer.Option(min=10, max=2400, help="Dots per inch.")] = 150,
-    input_kind: Input = None,
-    labels: LabelsFile = None,
-    scores_key: ScoresKey = None,
-    labels_key: LabelsKey = None,
-    weights_key: WeightsKey = None,
-    ignore_index: IgnoreIndex = None,
-    max_size: MaxSize = None,
-    as_json: AsJson = False,
+    input_kind: option.Input = None,
+    labels: option.LabelsFile = None,
+    scores_key: option.ScoresKey = None,
+    labels_key: option.LabelsKey = None,
+    weights_key: option.WeightsKey = None,
+    ignore_index: option.IgnoreIndex = None,
+    max_size: option.MaxSize = None,
+    as_json: option.AsJson = False,
 ) -> None:
     """Draw how far confidences can be believed: a .png, .svg or .pdf."""
-    from calibrant.common.memory import parse_size
     from calibrant.evaluation.plots._drawing import matplotlib
 
     check_output(output, SUFFIXES, scores, *(calibrator or ()))
     picture = Picture(what, kind, n_bins, by == "class", segment_key is not None, against, notion)
     inches = _inches(size, dpi)
     matplotlib()  # it is missed before the work
-    reading: dict[str, Any] = {
-        "input": input_kind,
-        "scores_key": scores_key,
-        "labels_key": labels_key,
-        "weights_key": weights_key,
-        "segments_key": segment_key,
-        "labels_path": labels,
-        "max_size": parse_size(max_size),
-        "need_labels": what != "temperatures",
-    }
+    reading = how_to_read(
+        input_kind,
+        scores_key,
+        labels_key,
+        max_size,
+        weights_key=weights_key,
+        segments_key=segment_key,
+        labels_path=labels,
+        need_labels=what != "temperatures",
+    )
     subject = (
         _embedded(calibrator, reading, picture)
         if scores is None
@@ -129,7 +121,7 @@ def plot(
         numbers = {name: diagram.to_dict() for name, diagram in diagrams.items()}
         print_json({"file": str(output), "what": what, "diagrams": numbers})
     else:
-        say(f"drew {picture.what} of {len(subject.scores):,} rows: {output}")
+        say(f"drew {picture.what} of {len(subject.data.scores):,} rows: {output}")
 
 
 def _inches(size: str | None, dpi: int) -> tuple[float, float] | None:
@@ -164,28 +156,22 @@ def _read(
     for path, method in zip(calibrators or (), methods.values(), strict=True):
         if method.input != data.input:
             raise ValueError(f"{path} takes {method.input}, but {file} has {data.input}")
-    return Subject(
-        data.scores, data.labels, data.input, data.weights, data.segments, ignore_index, methods
-    )
+    return Subject(data, ignore_index, methods)
 
 
 def _embedded(calibrators: list[Path] | None, reading: dict[str, Any], picture: Picture) -> Subject:
     """The logits that come with the package, with calibrators of their validation rows."""
     from calibrant.calibrators import calibrator
-    from calibrant.data import datasets
 
     for name, flag in _OF_A_FILE.items():
         if reading[name] is not None:
             raise ValueError(f"{flag} goes with a file of scores, and there is none")
-    data = datasets.load(_DATASET)
+    val, test = embedded()
     methods = _loaded(calibrators)
     if not methods and not picture.of_one:
         with working("fitting"):
-            methods = {
-                name: calibrator(name).fit(data.val_logits, data.val_labels)
-                for name in ("ts", "pts")
-            }
-    return Subject(data.test_logits, data.test_labels, "logits", None, None, None, methods)
+            methods = {name: calibrator(name).fit(val.scores, val.labels) for name in ("ts", "pts")}
+    return Subject(test, None, methods)
 
 
 def _loaded(files: list[Path] | None) -> dict[str, Calibrator]:

@@ -5,36 +5,22 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from calibrant.cli._echo import say
-from calibrant.cli._inputs import about, check_output, read_pair
-from calibrant.cli._options import (
-    DrawSeed,
-    IgnoreIndex,
-    Input,
-    LabelsKey,
-    Level,
-    MaxSize,
-    NBins,
-    Notion,
-    NResamples,
-    Output,
-    ScoresKey,
-    TestLabels,
-    ValLabels,
-    WeightsKey,
-    given,
-    listed,
+from calibrant.cli import _options as option
+from calibrant.cli._inputs import (
+    EMBEDDED,
+    about,
+    check_output,
+    embedded,
+    how_to_read,
+    pair_arguments,
+    read_pair,
 )
-from calibrant.cli._progress import method_bar
-
-if TYPE_CHECKING:
-    from calibrant.data.scorefiles import ScoreFile
-
-EMBEDDED = "fashion-mnist-lenet5"
+from calibrant.cli._options import given, listed
+from calibrant.cli._output import method_bar, say
 
 
 def report(
@@ -42,14 +28,8 @@ def report(
         Path | None,
         typer.Argument(metavar="[VAL]", help="Scores to fit on; left out: embedded ones."),
     ] = None,
-    test: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[TEST]",
-            help="Scores to judge on; left out: parts of VAL that are left out in turn.",
-        ),
-    ] = None,
-    output: Output = Path("report.html"),
+    test: option.TestScores = None,
+    output: option.Output = Path("report.html"),
     methods: Annotated[
         str | None,
         typer.Option(metavar="NAMES", help="Acronyms, separated by commas; left out: nine."),
@@ -59,19 +39,19 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="Text with the name of a class on every line."),
     ] = None,
-    n_bins: NBins = None,
-    n_resamples: NResamples = None,
-    level: Level = None,
-    random_state: DrawSeed = None,
-    notion: Notion = None,
-    kind: Input = None,
-    labels: ValLabels = None,
-    test_labels: TestLabels = None,
-    scores_key: ScoresKey = None,
-    labels_key: LabelsKey = None,
-    weights_key: WeightsKey = None,
-    ignore_index: IgnoreIndex = None,
-    max_size: MaxSize = None,
+    n_bins: option.NBins = None,
+    n_resamples: option.NResamples = None,
+    level: option.Level = None,
+    random_state: option.DrawSeed = None,
+    notion: option.Notion = None,
+    kind: option.Input = None,
+    labels: option.ValLabels = None,
+    test_labels: option.TestLabels = None,
+    scores_key: option.ScoresKey = None,
+    labels_key: option.LabelsKey = None,
+    weights_key: option.WeightsKey = None,
+    ignore_index: option.IgnoreIndex = None,
+    max_size: option.MaxSize = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the output where it is there already.")
     ] = False,
@@ -80,7 +60,8 @@ def report(
 
     Without VAL the page describes demonstration data that come with the package.
     """
-    from calibrant.common.memory import parse_size
+    from hashlib import file_digest
+
     from calibrant.evaluation.report import make_report
     from calibrant.evaluation.report._report import SUFFIXES, Provenance, need_extra
 
@@ -92,34 +73,31 @@ def report(
     need_extra()  # before the work
     if val is None and (labels is not None or test_labels is not None):
         raise ValueError("--labels and --test-labels go with VAL: the embedded scores have theirs")
-    reading: dict[str, Any] = {
-        "input": kind,
-        "scores_key": scores_key,
-        "labels_key": labels_key,
-        "weights_key": weights_key,
-        "max_size": parse_size(max_size),
-    }
+    reading = how_to_read(kind, scores_key, labels_key, max_size, weights_key=weights_key)
     if val is None:
-        fitted, judged = _embedded()
+        rows = pair_arguments(*embedded())
     else:
-        fitted, judged = read_pair(val, test, (labels, test_labels), ignore_index, **reading)
-    read = [file for file in (val, labels, test, test_labels) if file is not None]
+        pair = read_pair(val, test, (labels, test_labels), ignore_index, **reading)
+        rows = pair_arguments(*pair)
+    digests = []
+    for file in (val, labels, test, test_labels):
+        if file is not None:
+            with file.open("rb") as stream:
+                digests.append((file.name, file_digest(stream, "sha256").hexdigest()))
+    names = None
+    if class_names is not None:
+        with about(class_names):
+            names = class_names.read_text("utf-8").splitlines()
     with method_bar() as progress:
         made = make_report(
-            fitted.scores,
-            fitted.labels,
-            None if judged is None else judged.scores,
-            None if judged is None else judged.labels,
+            **rows,
             methods=listed(methods),
-            input=fitted.input,
-            val_weight=fitted.weights,
-            test_weight=None if judged is None else judged.weights,
             ignore_index=ignore_index,
-            class_names=None if class_names is None else _lines(class_names),
+            class_names=names,
             title=title or (f"Calibration of {EMBEDDED}" if val is None else "Calibration report"),
             provenance=Provenance(
                 command=shlex.join(["calibrant", *sys.argv[1:]]),
-                files=tuple((file.name, _digest(file)) for file in read),
+                files=tuple(digests),
                 demonstration=EMBEDDED if val is None else "",
             ),
             progress=progress,
@@ -133,26 +111,3 @@ def report(
             "and not those of a model of yours. For your own: calibrant report val.npz test.npz"
         )
     say(*made.summary, f"wrote {output}")
-
-
-def _embedded() -> tuple[ScoreFile, ScoreFile | None]:
-    from calibrant.data import datasets
-    from calibrant.data.scorefiles import ScoreFile
-
-    data = datasets.load(EMBEDDED)
-    return (
-        ScoreFile(data.val_logits, data.val_labels, None, "logits", "", ""),
-        ScoreFile(data.test_logits, data.test_labels, None, "logits", "", ""),
-    )
-
-
-def _lines(file: Path) -> list[str]:
-    with about(file):
-        return file.read_text("utf-8").splitlines()
-
-
-def _digest(file: Path) -> str:
-    from hashlib import file_digest
-
-    with file.open("rb") as stream:
-        return file_digest(stream, "sha256").hexdigest()

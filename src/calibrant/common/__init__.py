@@ -1,1 +1,1 @@
-"""What every layer uses: errors, types, arrays, files, threads, memory, progress, tables."""
+"""What every layer uses: errors, types, arrays, files, JSON, tables, threads, memory, progress."""

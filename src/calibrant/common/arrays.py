@@ -14,6 +14,7 @@ from calibrant.common.types import Array
 
 TILE_ELEMENTS = 131_072  # large enough that threads do not wait for the interpreter
 DEVICE_TILE_ELEMENTS = 16 * 1024 * 1024  # an accelerator wants large tiles
+_WORKING = {np.dtype(np.float32), np.dtype(np.float64)}
 FEW_CLASSES = 32  # up to here columns are worked through one by one
 FEW_ROWS = 16  # .. but for so few rows the calls cost more than they save
 
@@ -28,16 +29,7 @@ def as_working_float(array: Array) -> Array:
     narrow = "float16" in str(array.dtype)  # float16 and bfloat16
     if is_numpy_array(array) and not array.dtype.isnative:
         narrow = array.dtype.kind == "f" and array.dtype.itemsize < 8
-    return _cast(array, xp.float32 if narrow else xp.float64)
-
-
-_WORKING = {np.dtype(np.float32), np.dtype(np.float64)}
-
-
-def _cast(array: Array, dtype: Any) -> Array:
-    if is_numpy_array(array):
-        return array.astype(dtype)
-    return array_namespace(array).astype(array, dtype)
+    return xp.astype(array, xp.float32 if narrow else xp.float64)
 
 
 def to_numpy(array: Array) -> NDArray[Any]:

@@ -21,12 +21,10 @@ def need(module: str, extra: str, who_needs: str, oldest: tuple[int, int] | None
         found = import_module(module)
     except ImportError as error:
         raise ImportError(f"{who_needs} {package}: {how}") from error
-    if oldest is not None and _version(found) < oldest:
+    if oldest is None:
+        return found
+    major, minor, *_ = found.__version__.split(".")
+    if (int(major), int(minor)) < oldest:
         least = ".".join(map(str, oldest))
         raise ImportError(f"{who_needs} {package} {least} or later, not {found.__version__}: {how}")
     return found
-
-
-def _version(module: Any) -> tuple[int, int]:
-    major, minor, *_ = module.__version__.split(".")
-    return int(major), int(minor)

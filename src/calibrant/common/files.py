@@ -1,23 +1,35 @@
-"""Output files: they appear whole or not at all, and take the place of nothing but files.
+"""Files: outputs that appear whole or not at all, and inputs of others that are not trusted.
 
-A link stands for what it points to, there or not: that is written, and the link stays. A file that
-is replaced keeps its mode and its owner. All of it is checked twice: before the work, where the
-caller asks for it, and when the file is written.
+An output takes the place of nothing but files. A link stands for what it points to, there or not:
+that is written, and the link stays. A file that is replaced keeps its mode and its owner. All of it
+is checked twice: before the work, where the caller asks for it, and when the file is written.
+
+An input of a few megabytes can hold arrays of many gigabytes: compressed, or as a header's claim.
+So every reader says how much memory it is about to take, and asks first.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import pickle
 import secrets
 import stat
+import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, NoReturn
 
+from calibrant.common.errors import FileError, closest
+from calibrant.common.memory import available_memory, lacks_memory, size_text
+
 FilePath = str | os.PathLike[str]
+
+ALWAYS = 10**9  # bytes that the arrays of any file may take in memory
+USUAL = 20  # .. or so many times its own size: numbers as networks give them compress far less
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -118,12 +130,18 @@ def replacing(path: FilePath) -> Iterator[IO[bytes]]:
     """
     path = Path(path)
     target, before = _destination(path)
-    temporary = _temporary_beside(target)
+    # hidden, in the same folder, from where renaming is one step; never longer than allowed
+    temporary = target.with_name(f".calibrant-{secrets.token_hex(8)}.tmp")
     mode = 0o666 if before is None else 0o600  # less the umask, which the system sees to
     try:
         with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
             if before is not None:  # from the start, so that nobody reads what he could not read
-                _keep_mode_and_owner(temporary, before)
+                now = os.fstat(file.fileno())
+                owner = before.st_uid, before.st_gid
+                if hasattr(os, "chown") and (now.st_uid, now.st_gid) != owner:
+                    os.chown(temporary, *owner)
+                # last: a new owner takes some bits away
+                os.chmod(temporary, stat.S_IMODE(before.st_mode))
             yield file
             file.flush()
             # Before the renaming: after a crash of the machine there is the old file or the new
@@ -158,11 +176,12 @@ def write_text(path: FilePath, text: str) -> None:
         file.write(text.encode())
 
 
-# --- where an output goes ---------------------------------------------------------------------
-
-
 def _destination(path: Path) -> tuple[Path, os.stat_result | None]:
-    """The file that stands behind a name, and what is known of it where it is there already."""
+    """The file that stands behind a name, and what is known of it where it is there already.
+
+    What is no file is refused, and so is one that is write-protected or belongs to somebody else,
+    to whom the new file could not be given back.
+    """
     target = Path(os.path.realpath(path))
     try:
         before = os.stat(path)  # refuses circles of links and names that are too long
@@ -171,43 +190,20 @@ def _destination(path: Path) -> tuple[Path, os.stat_result | None]:
     folder = target.parent if path.parent.is_dir() else path.parent
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder} to write {path.name} to")
-    if before is not None:
-        _check_replaceable(path, before)
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise _refused(errno.EACCES, "its folder may not be written to", path)
-    return target, before
-
-
-def _check_replaceable(path: Path, before: os.stat_result) -> None:
-    """Refuse what is no file, is write-protected, or could not be given back to its owner."""
-    if not stat.S_ISREG(before.st_mode):
+    refusal = None
+    if before is not None and not stat.S_ISREG(before.st_mode):
         kind = _KINDS.get(stat.S_IFMT(before.st_mode), "no file")
         code = errno.EISDIR if stat.S_ISDIR(before.st_mode) else errno.EEXIST
-        raise _refused(code, f"is {kind}, and only a file is replaced", path)
-    if not os.access(path, os.W_OK):
-        raise _refused(errno.EACCES, "may not be written to", path)
-    if hasattr(os, "geteuid") and os.geteuid() not in (0, before.st_uid):
-        raise _refused(errno.EPERM, "belongs to somebody else: delete it first", path)
-
-
-def _refused(code: int, reason: str, path: Path) -> OSError:
-    return OSError(code, reason, os.fspath(path))
-
-
-# --- writing it -------------------------------------------------------------------------------
-
-
-def _temporary_beside(target: Path) -> Path:
-    """A hidden name in the folder, from where renaming is one step; never longer than allowed."""
-    return target.with_name(f".calibrant-{secrets.token_hex(8)}.tmp")
-
-
-def _keep_mode_and_owner(file: Path, before: os.stat_result) -> None:
-    """Give a new file the mode and the owner of the one whose place it will take."""
-    now = os.stat(file)
-    if hasattr(os, "chown") and (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
-        os.chown(file, before.st_uid, before.st_gid)
-    os.chmod(file, stat.S_IMODE(before.st_mode))  # last: a new owner takes some bits away
+        refusal = code, f"is {kind}, and only a file is replaced"
+    elif before is not None and not os.access(path, os.W_OK):
+        refusal = errno.EACCES, "may not be written to"
+    elif before is not None and hasattr(os, "geteuid") and os.geteuid() not in (0, before.st_uid):
+        refusal = errno.EPERM, "belongs to somebody else: delete it first"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        refusal = errno.EACCES, "its folder may not be written to"
+    if refusal is not None:
+        raise OSError(*refusal, os.fspath(path))
+    return target, before
 
 
 def _raise_about(path: Path, temporary: Path, error: BaseException) -> NoReturn:
@@ -219,3 +215,86 @@ def _raise_about(path: Path, temporary: Path, error: BaseException) -> NoReturn:
     if cause.errno is None:
         raise OSError(f"{path} could not be written whole: {cause}") from None
     raise OSError(cause.errno, cause.strerror, os.fspath(path)) from None
+
+
+# --- files of others --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The bytes that the arrays of a file may take in memory.
+
+    ``max_size`` None: 1 GB or 20 times the size of the file, whichever is more.
+    """
+
+    path: Path
+    max_size: int | None = None
+
+    def __post_init__(self) -> None:
+        size = self.max_size
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+            raise ValueError(f"max_size must be a whole number of bytes, at least 1, got {size!r}")
+
+    def check(self, needed: int) -> None:
+        """Refuse arrays that would take more than is allowed, or than there is."""
+        self.check_claim(needed)
+        if lacks_memory(needed):
+            raise FileError(
+                f"the arrays of {self.path} would take {size_text(needed)} of memory, "
+                f"{size_text(available_memory() or 0)} are available: as a .npy file they could "
+                "stay on the disk"
+            )
+
+    def check_claim(self, needed: int) -> None:
+        """Refuse arrays that would be too large beside their file: a few bytes can claim any."""
+        size = self.path.stat().st_size
+        limit = max(ALWAYS, USUAL * size) if self.max_size is None else self.max_size
+        if needed > limit:
+            raise FileError(
+                f"{self.path} has {size_text(size)}, but its arrays would take "
+                f"{size_text(needed)} of memory, and {size_text(limit)} are allowed: if you trust "
+                f"the file, say max_size={needed}"
+            )
+
+
+def similar_file(path: Path) -> str:
+    """The end of a message about a file that is not there: one beside it that was meant, if any."""
+    stem, suffix = path.stem.lower(), path.suffix.lower()
+    try:
+        names = {
+            one.stem.lower(): one.name
+            for one in path.parent.iterdir()
+            if one.is_file() and (one.suffix.lower() == suffix or one.stem.lower() == stem)
+        }
+    except OSError:  # the folder is not there either, or may not be read
+        return ""
+    found = closest(stem, names)
+    return "" if found is None else f". Did you mean {names[found]!r}?"
+
+
+@contextmanager
+def parsing(path: Path, what: str) -> Iterator[None]:
+    """Whatever a parser raises becomes one clear line that names the file.
+
+    Damaged files make the parsers of other packages raise nearly anything.
+    """
+    try:
+        yield
+    except (FileError, ImportError):
+        raise
+    except Exception as error:
+        raise FileError(f"{path} cannot be read as {what}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "it asks for more memory than there is"
+    if isinstance(error, pickle.UnpicklingError) or "pickle" in str(error):
+        return (
+            "it is damaged or holds pickled objects, which are never loaded. Save arrays of numbers"
+        )
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8. The end of its name must tell its format"
+    if isinstance(error, zipfile.BadZipFile) and "not a zip file" in str(error):
+        return "it is damaged, or something else. The end of its name must tell its format"
+    return (str(error).splitlines() or [type(error).__name__])[0][:160]

@@ -79,34 +79,26 @@ def _of_system() -> Iterator[int]:
 
 def _of_groups() -> Iterator[int]:
     """What the control groups of this process leave: those of a container, of a batch job."""
-    for root, group, limit, used, cache in _groups():
-        for folder in (root / group, *(root / group).parents):
-            most, taken = _number(folder / limit), _number(folder / used)
-            if most is not None and taken is not None:
-                yield most - taken + _cached(folder / "memory.stat", cache)
-            if folder == root:
-                break
-
-
-def _groups() -> Iterator[tuple[Path, str, str, str, str]]:
-    """Mounts and paths of the groups, of version 2 and of version 1, and the names of files."""
-    top = Path("/sys/fs/cgroup")
     for line in _text("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        group = path.lstrip("/")
-        if not controllers:
-            yield top, group, "memory.max", "memory.current", "inactive_file"
-        elif "memory" in controllers.split(","):
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-            yield top / "memory", group, *names
-
-
-def _cached(path: Path, name: str) -> int:
-    """The bytes of files that the system keeps in memory only as long as nobody needs it."""
-    for line in _text(path).splitlines():
-        if line.startswith(f"{name} "):
-            return int(line.split()[1])
-    return 0
+        root = Path("/sys/fs/cgroup")
+        if not controllers:  # version 2
+            limit, used, cache = "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):  # version 1
+            limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
+            root, cache = root / "memory", "total_inactive_file"
+        else:
+            continue
+        group = root / path.lstrip("/")
+        for folder in (group, *group.parents):
+            most, taken = _number(folder / limit), _number(folder / used)
+            if most is not None and taken is not None:
+                entries = map(str.split, _text(folder / "memory.stat").splitlines())
+                # what the system keeps of files only as long as nobody needs the memory
+                cached = next((int(value) for name, value in entries if name == cache), 0)
+                yield most - taken + cached
+            if folder == root:
+                break
 
 
 def _of_process() -> Iterator[int]:

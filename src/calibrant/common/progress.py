@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from calibrant.common.types import Progress
 from calibrant.common.types import Report as Report
@@ -25,42 +26,28 @@ def reporter(title: str, progress: Progress = True) -> Iterator[Report]:
     try:
         yield bar.report
     finally:
-        bar.close()
+        if bar.shown is not None:
+            bar.shown.stop()
 
 
 class _Bar:
     def __init__(self, title: str) -> None:
         self.title, self.started, self.last = title, time.monotonic(), 0.0
-        self.stop: Callable[[], None] | None = None
-        self.draw: Report | None = None
+        self.shown: Any = None  # a bar of rich
 
     def report(self, done: int, total: int) -> None:
         now = time.monotonic()
         if now - self.started < PATIENCE or now - self.last < 0.1:
             return
         self.last = now
-        if self.draw is None:
-            self._open(total)
-        assert self.draw is not None
-        self.draw(done, total)
+        if self.shown is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    def _open(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-        progress = Progress(
-            "{task.description}",
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        task = progress.add_task(self.title, total=total)
-        progress.start()
-        self.stop = progress.stop
-        self.draw = lambda done, whole: progress.update(task, completed=done, total=whole)
-
-    def close(self) -> None:
-        if self.stop is not None:
-            self.stop()
+            columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            console = Console(stderr=True)
+            shown = Progress("{task.description}", *columns, console=console, transient=True)
+            self.task = shown.add_task(self.title, total=total)
+            shown.start()
+            self.shown = shown
+        self.shown.update(self.task, completed=done, total=total)

@@ -1,16 +1,18 @@
-"""Tables of text, shown the same way by print, by notebooks and in the terminal."""
+"""Results as tables: of text, for print, notebooks and the terminal, and as data frames."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from importlib import import_module
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Literal, get_args
 
 from calibrant.common.errors import printable
 
+Backend = Literal["pandas", "polars", "pyarrow"]  # of data frames
 BEST, TIED = "* ", "~ "  # before a cell
 _LEFT, _RIGHT = 'style="text-align: left"', 'style="text-align: right"'
 
@@ -54,7 +56,11 @@ class Table:
         """A table for notebooks, without any style sheet; the best cells are bold."""
         title = f"<caption {_LEFT}>{_escaped(self.title)}</caption>" if self.title else ""
         head = "".join(_html_cell("th", cell, index) for index, cell in enumerate(self.header))
-        body = "".join(f"<tr>{_html_row(row)}</tr>" for row in self.rows)
+        body = "".join(
+            f'<tr><th scope="row" {_LEFT}>{_escaped(first)}</th>'
+            f"{''.join(_html_cell('td', cell, 1) for cell in numbers)}</tr>"
+            for first, *numbers in self.rows
+        )
         lines = "<br>".join(_escaped(note) for note in self.notes if note)
         notes = f"<p>{lines}</p>" if lines else ""
         return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
@@ -75,7 +81,8 @@ class Table:
                 no_wrap=True,
             )
         for row in self.rows:
-            table.add_row(*(Text(printable(cell), style=_style(cell)) for cell in row))
+            styles = ["bold green" if cell.startswith(BEST) else "" for cell in row]
+            table.add_row(*map(Text, map(printable, row), styles))
         title = [Text(printable(self.title), style="bold")] if self.title else []
         return Group(*title, table, *(Text(printable(note)) for note in self.notes))
 
@@ -85,20 +92,11 @@ def _escaped(text: str) -> str:
     return escape(printable(text))
 
 
-def _html_row(row: Sequence[str]) -> str:
-    first = f'<th scope="row" {_LEFT}>{_escaped(row[0])}</th>'
-    return first + "".join(_html_cell("td", cell, 1) for cell in row[1:])
-
-
 def _html_cell(tag: str, cell: str, index: int) -> str:
     text = "<br>".join(map(_escaped, cell.split("\n")))
     if cell.startswith(BEST):
         text = f"<b>{text}</b>"
     return f"<{tag} {_RIGHT if index else _LEFT}>{text}</{tag}>"
-
-
-def _style(cell: str) -> str:
-    return "bold green" if cell.startswith(BEST) else ""
 
 
 class Shown(ABC):
@@ -134,3 +132,34 @@ def counted(number: int, word: str) -> str:
     """A number and its noun: "1 row", "2,000 rows", "10 classes"."""
     plural = f"{word}es" if word.endswith("s") else f"{word}s"
     return f"{number:,} {word if number == 1 else plural}"
+
+
+def frame_of(columns: Mapping[str, Sequence[Any]], backend: Backend) -> Any:
+    """A data frame with these columns; None is a missing value.
+
+    A column is one of words, truth values, whole numbers, or else of float64.
+    """
+    if backend not in get_args(Backend):
+        known = ", ".join(map(repr, get_args(Backend)))
+        raise ValueError(f"backend must be one of {known}, got {backend!r}")
+    try:
+        import_module(backend)
+    except ImportError as error:
+        raise ImportError(
+            f"to_frame(backend={backend!r}) needs {backend}: pip install {backend}"
+        ) from error
+    import narwhals
+
+    kinds: dict[type | None, Any] = {
+        bool: narwhals.Boolean(),
+        int: narwhals.Int64(),
+        str: narwhals.String(),
+    }
+    schema = {}
+    for name, values in columns.items():
+        types = set(map(type, values))
+        if types == {str, type(None)}:  # words alone may be missing
+            types = {str}
+        schema[name] = kinds.get(types.pop() if len(types) == 1 else None, narwhals.Float64())
+    data = {name: list(values) for name, values in columns.items()}
+    return narwhals.from_dict(data, schema, backend=backend).to_native()

@@ -15,8 +15,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.common.frames import Backend, frame_of
-from calibrant.common.tables import Shown, Table, counted
+from calibrant.common.tables import Backend, Shown, Table, counted, frame_of
 from calibrant.common.types import Floats
 from calibrant.data.checks import as_numpy, as_weights
 from calibrant.data.weights import are_counts, copy_squares

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.common.errors import FileError, did_you_mean
-from calibrant.common.untrusted_files import Expansion, parsing
+from calibrant.common.files import Expansion, parsing
 from calibrant.data.npz import open_archive
 
 __all__ = ["LogitData", "load", "names", "read"]

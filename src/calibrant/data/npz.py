@@ -15,7 +15,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from calibrant.common.errors import FileError
-from calibrant.common.untrusted_files import Expansion
+from calibrant.common.files import Expansion
 
 ARCHIVE = b"PK"
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # all that NumPy writes

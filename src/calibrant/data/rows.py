@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -62,7 +62,7 @@ class Rows:
     input : {"logits", "probs"}, default "logits"
         What the scores are.
     weights : {"auto", "importance", "counts"}, default "auto"
-        What weights mean: how much a row matters, or how often it is repeated; "auto" takes whole
+        What weights mean: how much each row matters, or how often it is repeated; "auto" takes whole
         weights as counts.
     classes : tuple of str, optional
         The names of the classes, in the order of the columns.
@@ -176,12 +176,12 @@ class Rows:
 
     # --- choosing rows ---
 
-    def __getitem__(self, rows: slice) -> Rows:
+    def __getitem__(self, rows: slice) -> Self:
         """Consecutive rows, without a copy."""
         return self._chosen(rows, self.scores[rows])
 
-    def take(self, index: Any) -> Rows:
-        """Rows by their numbers, or those where a mask is true."""
+    def take(self, index: Any) -> Self:
+        """Choose rows by their numbers, or by a mask that is true for them."""
         index = np.asarray(index)
         if index.dtype == bool:
             index = np.flatnonzero(index)
@@ -191,7 +191,7 @@ class Rows:
         places = xp.asarray(index, **place_of(self.scores))
         return self._chosen(index, xp.take(self.scores, places, axis=0))
 
-    def _chosen(self, index: Any, scores: Array) -> Rows:
+    def _chosen(self, index: Any, scores: Array) -> Self:
         columns: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[index]
             for name in ("labels", "sample_weight", "groups", "segments")
@@ -201,19 +201,36 @@ class Rows:
             columns["covariates"] = {name: column[index] for name, column in named}
         return replace(self, scores=scores, **columns)
 
+    @classmethod
+    def concat(cls, parts: Sequence[Rows]) -> Rows:
+        """The rows of parts in main memory, which have the same columns, one behind the other."""
+        first = parts[0]
+        columns: dict[str, Any] = {
+            name: None
+            if getattr(first, name) is None
+            else np.concatenate([getattr(part, name) for part in parts])
+            for name in ("scores", "labels", "sample_weight", "groups", "segments")
+        }
+        if first.covariates is not None:
+            columns["covariates"] = {
+                name: np.concatenate([(part.covariates or {})[name] for part in parts])
+                for name in first.covariates
+            }
+        return replace(first, **columns)
+
     def only(self, columns: tuple[str, ...]) -> Rows:
         """The rows without covariates, unless they are among the columns that somebody uses."""
         if self.covariates is None or "covariates" in columns:
             return self
         return replace(self, covariates=None)
 
-    def of_some_weight(self) -> Rows:
+    def of_some_weight(self) -> Self:
         """The rows of positive weight: those of weight 0 are as good as absent."""
         if self.sample_weight is None or self.sample_weight.all():
             return self
         return self.take(self.sample_weight > 0.0)
 
-    def tiles(self, elements: int) -> Iterator[tuple[slice, Rows]]:
+    def tiles(self, elements: int) -> Iterator[tuple[slice, Self]]:
         """Consecutive rows of about so many scores each, and where they are."""
         return ((tile, self[tile]) for tile in row_tiles(self.scores, elements))
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 from calibrant.calibrators._choosing import MOST_FOREGONE
-from calibrant.common.documents import PlainDocument
-from calibrant.common.frames import Backend, frame_of
+from calibrant.common.docstrings import documented
+from calibrant.common.json import PlainDocument
 from calibrant.common.progress import reporter
-from calibrant.common.random import generator
-from calibrant.common.tables import BEST, TIED, Shown, Table, counted
-from calibrant.common.types import InputKind, Progress, RandomState
+from calibrant.common.tables import BEST, TIED, Backend, Shown, Table, counted, frame_of
+from calibrant.common.types import InputKind, Progress, RandomState, generator
 from calibrant.evaluation.cross_validation import (
     DEFAULT_FOLDS,
-    Judged,
+    Experiment,
+    HeldOutPredictions,
     Methods,
-    Trial,
     without_numbers,
 )
-from calibrant.metrics._against_best import Difference, Evidence, differences_to_best
+from calibrant.metrics._bins import DEFAULT_BINS
+from calibrant.metrics._differences import ComparedModel, Difference, differences_to_best
 from calibrant.metrics._intervals import (
     DEFAULT_LEVEL,
     DEFAULT_RESAMPLES,
@@ -28,12 +28,11 @@ from calibrant.metrics._intervals import (
     check_level,
     check_resamples,
 )
+from calibrant.metrics._labelled import labelled
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._notions import RowNotion, row_notion
-from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.metrics._registry import METRICS, metrics_named
-from calibrant.metrics._report import missing
-from calibrant.metrics._tables import interval_text, of_class_1, p_text
+from calibrant.metrics._reports import interval_text, missing, of_class_1, p_text
 
 DEFAULT_METRICS = ("accuracy", "ece", "classwise_ece", "brier", "nll")
 PROPER_SCORES = ("nll", "brier")
@@ -142,15 +141,16 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
         return len(self.results)
 
     def __repr__(self) -> str:
-        return f"Comparison({', '.join(self._names())} by {', '.join(self.metrics)}: {_rows(self)})"
+        names, metrics = ", ".join(self._names()), ", ".join(self.metrics)
+        return f"Comparison({names} by {metrics}: {self._rows()})"
 
+    @documented
     def best(self, by: str | None = None) -> MethodResult:
         """Give the method with the best value, be it by luck.
 
         Parameters
         ----------
-        by : str, optional
-            One of the metrics; by default the log loss, or the first of them.
+        {by_metric}
 
         Returns
         -------
@@ -161,13 +161,13 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
         choose = max if metric.higher_is_better else min
         return choose(self.results, key=lambda result: result.values[metric.name])
 
+    @documented
     def is_tested(self, by: str | None = None) -> bool:
         """Tell whether the differences of a metric were tested.
 
         Parameters
         ----------
-        by : str, optional
-            One of the metrics; by default the log loss, or the first of them.
+        {by_metric}
 
         Returns
         -------
@@ -178,13 +178,13 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
         name = self._metric(by)
         return all(name in result.differences for result in self)
 
+    @documented
     def tied(self, by: str | None = None) -> tuple[MethodResult, ...]:
         """Give the best method and those that noise may have put behind it.
 
         Parameters
         ----------
-        by : str, optional
-            One of the metrics; by default the log loss, or the first of them.
+        {by_metric}
 
         Returns
         -------
@@ -198,7 +198,7 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
         """
         name = self._metric(by)
         if not self.is_tested(name):
-            raise ValueError(f"differences of {name} are not tested: {_why_untested(self)}")
+            raise ValueError(f"differences of {name} are not tested: {self._why_untested()}")
         return tuple(result for result in self if not self._is_behind(result, name))
 
     def recommended(self, by: str | None = None) -> MethodResult:
@@ -247,13 +247,13 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
         ahead = all(r.differences[name].same or self._is_behind(r, name) for r in self)
         return tuple(same) if ahead and len(same) < len(self) else ()
 
+    @documented
     def details(self, by: str | None = None) -> ComparisonDetails:
         """Show one metric with its intervals and the paired differences to the best method.
 
         Parameters
         ----------
-        by : str, optional
-            One of the metrics; by default the log loss, or the first of them.
+        {by_metric}
 
         Returns
         -------
@@ -262,13 +262,13 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
         """
         return ComparisonDetails(self, self._metric(by))
 
+    @documented
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Convert to a data frame: one row per method and metric, every number as a fraction.
 
         Parameters
         ----------
-        backend : {"pandas", "polars", "pyarrow"}, default "pandas"
-            The library, which must be installed.
+        {backend}
 
         Returns
         -------
@@ -279,8 +279,25 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
             ``accuracy_preserving`` and ``fit_seconds``. What is not known is missing. One column
             per metric: ``frame.pivot(index="method", columns="metric", values="value")``.
         """
-        rows = [_frame_row(self, result, name) for result in self for name in self.metrics]
-        return frame_of({key: [row[key] for row in rows] for key in rows[0]}, backend)
+        columns: dict[str, list[Any]] = {}
+        for result in self:
+            for name in self.metrics:
+                known, found = result.estimates[name], result.differences.get(name)
+                row: dict[str, Any] = {"method": result.method, "metric": name}
+                for key in ("value", "low", "high", "null", "p_value", "std_error"):
+                    row[key] = getattr(known, key)
+                row |= {
+                    "difference": None if found is None else found.value,
+                    "difference_low": None if found is None else found.low,
+                    "difference_high": None if found is None else found.high,
+                    "difference_p_value": None if found is None else found.adjusted_p_value,
+                    "starred": result.method in self.starred(name),
+                    "accuracy_preserving": result.accuracy_preserving,
+                    "fit_seconds": result.fit_seconds,
+                }
+                for key, value in row.items():
+                    columns.setdefault(key, []).append(value)
+        return frame_of(columns, backend)
 
     # --- helpers ---
 
@@ -300,6 +317,16 @@ class Comparison(Shown, PlainDocument, Sequence[MethodResult]):
         difference = result.differences[name]
         worse = difference.value < 0.0 if METRICS[name].higher_is_better else difference.value > 0.0
         return worse and difference.adjusted_p_value < 1.0 - self.level
+
+    def _rows(self) -> str:
+        """Which rows were fitted on and judged, in words."""
+        rows = counted(self.n_test, "row")
+        if self.n_folds:
+            return f"{self.n_folds}-fold cross-validation of {rows}"
+        return f"fitted on {counted(self.n_val, 'row')}, judged on {rows}"
+
+    def _why_untested(self) -> str:
+        return "no test is known that holds" if self.n_resamples else "nothing was drawn"
 
     def _tables(self, by: str | None = None) -> list[Table]:
         if len(self) == 1:
@@ -330,6 +357,7 @@ class ComparisonDetails(Shown):
         return [_details(self.comparison, self.metric)]
 
 
+@documented
 def compare(
     val_scores: Any,
     val_labels: Any,
@@ -348,22 +376,22 @@ def compare(
     val_weight: Any = None,
     test_weight: Any = None,
     ignore_index: int | None = None,
+    covariates: Any = None,
+    test_covariates: Any = None,
     progress: Progress = False,
 ) -> Comparison:
-    """Fit methods on validation rows and judge them on test rows, or on left-out rows.
+    """Fit methods on validation rows and judge them on test rows, or on held-out rows.
 
     Without test scores the rows are cross-validated: each method is fitted on all folds but one and
-    judged on that one, in turn, and the metrics are those of all left-out rows together. That is
+    judged on that one, in turn, and the metrics are those of all held-out rows together. That is
     the way to choose a method: one that was chosen on the test rows is no longer judged by them.
 
     Parameters
     ----------
-    val_scores : array of shape (n_val, n_classes) or (n_val,)
-        The scores to fit on; 1-D for class 1 of two.
-    val_labels : array of shape (n_val,)
-        Their true classes.
+    {val_scores}
+    {val_labels}
     test_scores : array of shape (n_test, n_classes) or (n_test,), optional
-        The scores to judge on; left out, ``cv`` folds of the validation rows are.
+        The scores to judge on; by default ``cv`` folds of the validation rows, held out in turn.
     test_labels : array of shape (n_test,), optional
         Their true classes.
     methods : str, Calibrator, iterable or mapping of them, optional
@@ -373,10 +401,8 @@ def compare(
         available.
     metrics : iterable of str, default ("accuracy", "ece", "classwise_ece", "brier", "nll")
         Names in ``calibrant.metrics.METRICS``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
-    n_bins : int, default 15
-        The number of bins.
+    {input_logits}
+    {n_bins}
     cv : int, default 5
         The number of folds where there are no test scores. The folds are random, but follow from
         the content of the rows.
@@ -387,17 +413,16 @@ def compare(
         calibration, p-values, and the intervals and differences of errors.
     random_state : int, numpy.random.Generator or None, optional
         The seed of the draws; None is 0. All methods are judged on the same draws.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    val_weight : array of shape (n_val,), optional
-        The weight of each validation row; all 1 by default.
-    test_weight : array of shape (n_test,), optional
-        The weight of each test row; all 1 by default.
-    ignore_index : int, optional
-        Rows with this label are left out.
-    progress : bool or callable, default False
-        True shows a bar on standard error; a function is called with (done, total).
+    {notion}
+    {val_weight}
+    {test_weight}
+    {ignore_index}
+    covariates : array of shape (n_val, columns), data frame or dict, optional
+        What else is known of each validation row. Methods that use covariates are fitted with them;
+        the others do not see them.
+    test_covariates : array of shape (n_test, columns), data frame or dict, optional
+        The same of each test row.
+    {progress}
 
     Returns
     -------
@@ -426,9 +451,8 @@ def compare(
     >>> comparison["ts"].nll < comparison["base"].nll
     True
     """
-    check_resamples(n_resamples, 0)
-    check_level(level)
-    trial = Trial.of(
+    options = MetricOptions(n_bins, level, n_resamples, random_state, notion)
+    experiment = Experiment.of(
         val_scores,
         val_labels,
         test_scores,
@@ -438,169 +462,129 @@ def compare(
         val_weight=val_weight,
         test_weight=test_weight,
         ignore_index=ignore_index,
+        covariates=covariates,
+        test_covariates=test_covariates,
         cv=cv,
     )
-    chosen = metrics_named(metrics, weighted=trial.judged.weight is not None)
+    weighted = experiment.held_out.sample_weight is not None
+    chosen = metrics_named(metrics, weighted=weighted)
     with reporter("comparing", progress) as report:
-        return compared(
-            trial,
-            trial.outcomes(report),
-            chosen,
-            n_bins=n_bins,
-            level=level,
-            n_resamples=n_resamples,
-            random_state=random_state,
-            notion=notion,
-        )
+        return compare_predictions(experiment, experiment.run(report), chosen, options)
 
 
-def compared(
-    trial: Trial,
-    outcomes: Iterable[Judged],
+@dataclass(frozen=True)
+class MetricOptions:
+    """How metrics are computed; the fields are parameters of ``compare``."""
+
+    n_bins: int = DEFAULT_BINS
+    level: float = DEFAULT_LEVEL
+    n_resamples: int = DEFAULT_RESAMPLES
+    random_state: RandomState = None
+    notion: RowNotion | None = None
+
+    def __post_init__(self) -> None:
+        check_resamples(self.n_resamples, 0)
+        check_level(self.level)
+
+
+def compare_predictions(
+    experiment: Experiment,
+    predictions: Iterable[HeldOutPredictions],
     metrics: list[Metric],
-    *,
-    n_bins: int = DEFAULT_BINS,
-    level: float = DEFAULT_LEVEL,
-    n_resamples: int = DEFAULT_RESAMPLES,
-    random_state: RandomState = None,
-    notion: RowNotion | None = None,
+    options: MetricOptions,
 ) -> Comparison:
-    """The comparison of methods that a trial has fitted; their probabilities may be forgotten."""
-    whose = row_notion(notion, int(trial.judged.scores.shape[1]))
-    rng = generator(random_state)
+    """Judge the methods of an experiment, one after the other; none is held in memory."""
+    n_bins, level, n_resamples = options.n_bins, options.level, options.n_resamples
+    notion = row_notion(options.notion, experiment.held_out.n_classes)
+    rng = generator(options.random_state)
     fits, evidence = {}, {}
-    for one in outcomes:
-        data = trial.labelled(one, whose)
-        evidence[one.method] = Evidence.of(metrics, data, n_bins, n_resamples, level, rng)
-        fits[one.method] = one.accuracy_preserving, one.fit_seconds, one.notes
+    for one in predictions:
+        data = labelled(one.rows.scores, one.rows.labels, one.rows.sample_weight, notion=notion)
+        evidence[one.method] = ComparedModel.of(metrics, data, n_bins, n_resamples, level, rng)
+        fits[one.method] = one.accuracy_preserving, one.fit_seconds, one.warnings
         weight = data.weight
         del one, data  # before the next fit
+    names = tuple(metric.name for metric in metrics)
     differences = {
         metric.name: differences_to_best(metric, evidence, weight, level) for metric in metrics
     }
+    results = []
+    for method, (accuracy_preserving, fit_seconds, warnings) in fits.items():
+        known, values, found = evidence[method].estimates.by_name, {}, {}
+        for name in names:
+            values[name] = known[name].value
+            if method in differences[name]:
+                found[name] = differences[name][method]
+        results.append(
+            MethodResult(
+                method=method,
+                accuracy_preserving=accuracy_preserving,
+                values=values,
+                estimates={name: known[name] for name in names},
+                differences=found,
+                fit_seconds=fit_seconds,
+                notes=warnings,
+            )
+        )
     return Comparison(
-        results=tuple(_results(metrics, fits, evidence, differences)),
-        metrics=tuple(metric.name for metric in metrics),
+        results=tuple(results),
+        metrics=names,
         n_bins=n_bins,
-        n_val=trial.n_val,
-        n_test=trial.n_test,
-        n_folds=len(trial.folds) or None,
+        n_val=experiment.n_rows or len(experiment.train),
+        n_test=experiment.n_rows or len(experiment.held_out),
+        n_folds=None if experiment.folds is None else len(experiment.folds.parts),
         level=level,
         n_resamples=n_resamples,
-        notion=whose,
+        notion=notion,
     )
-
-
-def _results(
-    metrics: list[Metric],
-    fits: Mapping[str, tuple[bool, float, tuple[str, ...]]],
-    evidence: Mapping[str, Evidence],
-    differences: Mapping[str, Mapping[str, Difference]],
-) -> Iterator[MethodResult]:
-    for method, (kept, seconds, notes) in fits.items():
-        known = evidence[method].estimates.by_name
-        yield MethodResult(
-            method=method,
-            accuracy_preserving=kept,
-            values={metric.name: known[metric.name].value for metric in metrics},
-            estimates={metric.name: known[metric.name] for metric in metrics},
-            differences={
-                name: found[method] for name, found in differences.items() if method in found
-            },
-            fit_seconds=seconds,
-            notes=notes,
-        )
-
-
-def _frame_row(comparison: Comparison, result: MethodResult, name: str) -> dict[str, Any]:
-    """One metric of one method."""
-    known, found = result.estimates[name], result.differences.get(name)
-    return {
-        "method": result.method,
-        "metric": name,
-        "value": known.value,
-        "low": known.low,
-        "high": known.high,
-        "null": known.null,
-        "p_value": known.p_value,
-        "std_error": known.std_error,
-        "difference": None if found is None else found.value,
-        "difference_low": None if found is None else found.low,
-        "difference_high": None if found is None else found.high,
-        "difference_p_value": None if found is None else found.adjusted_p_value,
-        "starred": result.method in comparison.starred(name),
-        "accuracy_preserving": result.accuracy_preserving,
-        "fit_seconds": result.fit_seconds,
-    }
 
 
 # --- tables -----------------------------------------------------------------------------------
 
 
-def _rows(comparison: Comparison) -> str:
-    """Which rows were judged."""
-    rows = counted(comparison.n_test, "row")
-    if comparison.n_folds:
-        return f"{comparison.n_folds}-fold cross-validation of {rows}"
-    return f"fitted on {counted(comparison.n_val, 'row')}, judged on {rows}"
-
-
 def _overview(comparison: Comparison) -> Table:
-    """All values, one row per method, with marks."""
-    columns = [_marked(comparison, name) for name in comparison.metrics]
+    """All values, one row per method: the best has a star, or it and its rivals a tilde."""
+    columns, untested = [], []
+    for name in comparison.metrics:
+        starred = comparison.starred(name)
+        marks = dict.fromkeys(starred, BEST)
+        if not comparison.is_tested(name):
+            untested.append(METRICS[name].heading)
+        elif not starred:
+            marks = {one.method: TIED for one in comparison.tied(name)}
+        show = METRICS[name].format
+        columns.append([f"{marks.get(r.method, '')}{show(r.values[name])}" for r in comparison])
     times = [f"{1000.0 * result.fit_seconds:.1f}" for result in comparison]
     header = ["", *(METRICS[name].column_head for name in comparison.metrics), "Fit\n(ms)"]
     rows = list(zip(comparison._names(), *columns, times, strict=True))
-    title = (
-        f"{_rows(comparison)}, {counted(comparison.n_bins, 'bin')}{of_class_1(comparison.notion)}"
-    )
-    return Table(header, rows, title, _overview_notes(comparison))
-
-
-def _marked(comparison: Comparison, name: str) -> list[str]:
-    """The values of a metric: the best has a star, or it and its rivals a tilde."""
-    show, starred = METRICS[name].format, comparison.starred(name)
-    tied = comparison.tied(name) if comparison.is_tested(name) and not starred else ()
-    marks = {**{one.method: TIED for one in tied}, **dict.fromkeys(starred, BEST)}
-    return [f"{marks.get(one.method, '')}{show(one.values[name])}" for one in comparison]
-
-
-def _overview_notes(comparison: Comparison) -> list[str]:
-    """What the marks mean, which columns cannot have any, and what the fits warned of."""
-    lines = []
-    untested = [name for name in comparison.metrics if not comparison.is_tested(name)]
+    bins = f"{counted(comparison.n_bins, 'bin')}{of_class_1(comparison.notion)}"
+    notes = []
     if len(comparison) > 1:
-        lines += [
+        notes += [
             f"{BEST}the best of its column, beyond noise "
             f"({comparison.level:.0%}, all methods together)",
             f"{TIED}the best, and those that noise may have put behind it",
         ]
         if untested:
-            names = ", ".join(METRICS[name].heading for name in untested)
-            lines.append(f"not tested: {names} ({_why_untested(comparison)})")
-    return lines + [f"{methods}: {note}" for methods, note in notes_by_methods(comparison)]
+            notes.append(f"not tested: {', '.join(untested)} ({comparison._why_untested()})")
+    notes += [f"{methods}: {message}" for methods, message in warnings_by_methods(comparison)]
+    return Table(header, rows, f"{comparison._rows()}, {bins}", notes)
 
 
-def notes_by_methods(comparison: Comparison) -> list[tuple[str, str]]:
+def warnings_by_methods(comparison: Comparison) -> list[tuple[str, str]]:
     """What the fits warned of, with the methods that it is about.
 
     A warning that several methods gave, but for its numbers, is told once, of the first of them.
     """
     alike: dict[str, list[tuple[str, str]]] = {}
     for result in comparison:
-        for note in result.notes:
-            alike.setdefault(without_numbers(note), []).append((result.method, note))
-    told = []
-    for (method, note), *others in alike.values():
+        for message in result.notes:
+            alike.setdefault(without_numbers(message), []).append((result.method, message))
+    found = []
+    for (method, message), *others in alike.values():
         rest = ", ".join(other for other, _ in others)
-        told.append((f"{method} (likewise {rest})" if rest else method, note))
-    return told
-
-
-def _why_untested(comparison: Comparison) -> str:
-    if comparison.n_resamples == 0:
-        return "nothing was drawn"
-    return "no test is known that holds"
+        found.append((f"{method} (likewise {rest})" if rest else method, message))
+    return found
 
 
 def _details(comparison: Comparison, name: str) -> Table:
@@ -616,31 +600,22 @@ def _details(comparison: Comparison, name: str) -> Table:
         if found is not None and result is not best:
             ends = interval_text(metric, found.low, found.high)
             draws = comparison.n_resamples if metric.is_error else None
-            p_value = p_text(found.adjusted_p_value, draws)
-            cells = [metric.format(found.value), ends, p_value]
+            cells = [metric.format(found.value), ends, p_text(found.adjusted_p_value, draws)]
         interval = interval_text(metric, known.low, known.high)
         null = "" if known.null is None else metric.format(known.null)
         rows.append([result.method, metric.format(known.value), interval, null, *cells])
+    notes = []
+    if not comparison.is_tested(name):
+        notes.append(f"differences are not tested: {comparison._why_untested()}")
+    elif len(comparison) > 1:
+        notes.append("p-values are corrected for the number of methods (Holm)")
+        if metric.is_error:
+            notes.append("differences are those without the noise that is in the values")
+        if name in PROPER_SCORES:
+            chosen = comparison.recommended(name)
+            first = f"the first that noise may have put behind {best.method}"
+            notes.append(f"recommended: {chosen.method}, {'the best' if chosen is best else first}")
     level = f"{comparison.level:.0%} interval"
     header = ["", "value", level, "if calibrated", "difference", level, "p-value"]
     title = f"{metric.label}: paired differences to the best, {best.method}"
-    return Table(header, rows, title, _details_notes(comparison, metric)).filled()
-
-
-def _details_notes(comparison: Comparison, metric: Metric) -> list[str]:
-    if not comparison.is_tested(metric.name):
-        return [f"differences are not tested: {_why_untested(comparison)}"]
-    if len(comparison) == 1:
-        return []
-    lines = ["p-values are corrected for the number of methods (Holm)"]
-    if metric.is_error:
-        lines.append("differences are those without the noise that is in the values")
-    if metric.name in PROPER_SCORES:
-        chosen, best = comparison.recommended(metric.name), comparison.best(metric.name)
-        why = (
-            "the best"
-            if chosen is best
-            else f"the first that noise may have put behind {best.method}"
-        )
-        lines.append(f"recommended: {chosen.method}, {why}")
-    return lines
+    return Table(header, rows, title, notes).filled()

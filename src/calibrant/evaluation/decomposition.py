@@ -7,7 +7,7 @@ what the fit costs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from itertools import count
 from reprlib import repr as shown
@@ -19,22 +19,22 @@ from scipy.special import entr
 from calibrant.calibrators import Calibrator, calibrator
 from calibrant.calibrators._choosing import error_of_difference
 from calibrant.common.arrays import to_numpy
-from calibrant.common.documents import PlainDocument
+from calibrant.common.docstrings import documented
 from calibrant.common.errors import noted
-from calibrant.common.frames import Backend, frame_of
+from calibrant.common.json import PlainDocument
 from calibrant.common.progress import reporter
-from calibrant.common.random import generator
-from calibrant.common.tables import Shown, Table, counted
-from calibrant.common.types import Floats, InputKind, Progress, RandomState
+from calibrant.common.tables import Backend, Shown, Table, counted, frame_of
+from calibrant.common.types import Floats, InputKind, Progress, RandomState, generator
 from calibrant.data.checks import as_numpy
-from calibrant.data.folds import Folds, folds_of
+from calibrant.data.folds import Folds
 from calibrant.data.rows import Rows
 from calibrant.data.weights import shares
-from calibrant.metrics._class_resampling import draw_rows
+from calibrant.evaluation.cross_validation import splits
 from calibrant.metrics._intervals import check_resamples, p_value_of
-from calibrant.metrics._labelled import accepted, labelled
+from calibrant.metrics._labelled import labelled
 from calibrant.metrics._registry import METRICS
-from calibrant.metrics._tables import p_text
+from calibrant.metrics._reports import p_text
+from calibrant.metrics._resampling import draw_rows
 from calibrant.metrics.scores import brier_rows, nll_rows
 
 SCORES = ("nll", "brier")
@@ -61,6 +61,11 @@ class ScoreParts(PlainDocument):
         was drawn.
     p_value : float or None
         How likely a calibrated model is to show so large a ``calibration``; None as above.
+
+    Examples
+    --------
+    >>> ScoreParts(0.5, 0.1, 0.02, refinement=0.4, uncertainty=0.7)
+    ScoreParts(0.5 = 0.1 +- 0.02 + 0.4)
     """
 
     score: float
@@ -96,7 +101,7 @@ class Decomposition(Shown, PlainDocument):
     n_rows : int
         The number of rows.
     n_folds : int
-        How many parts of the rows were left out in turn.
+        How many folds of the rows were held out in turn.
     n_resamples : int
         How often labels were drawn.
 
@@ -119,13 +124,13 @@ class Decomposition(Shown, PlainDocument):
         rows = counted(self.n_rows, "row")
         return f"Decomposition({rows}, {counted(self.n_folds, 'fold')}, {', '.join(parts)})"
 
+    @documented
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Convert to a data frame: one row per score.
 
         Parameters
         ----------
-        backend : {"pandas", "polars", "pyarrow"}, default "pandas"
-            The library, which must be installed.
+        {backend}
 
         Returns
         -------
@@ -151,6 +156,7 @@ class Decomposition(Shown, PlainDocument):
         return [Table(header, rows, title).filled()]
 
 
+@documented
 def decompose(
     scores: Any,
     labels: Any,
@@ -169,8 +175,7 @@ def decompose(
     ----------
     scores : array of shape (n_rows, n_classes) or (n_rows,)
         Logits, or probabilities with ``input="probs"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
+    {labels}
     method : str or Calibrator, default "auto"
         What recalibrates: a name in the registry of calibrators, or a calibrator, of which copies
         are fitted. The parts hang on it: a temperature alone cannot save what is wrong with single
@@ -180,14 +185,10 @@ def decompose(
     n_resamples : int, default 0
         How often labels are drawn from the predictions, to see what a calibrated model would show.
         Each draw costs as much as the answer itself.
-    random_state : int, numpy.random.Generator or None, optional
-        The seed of the draws; None is 0.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    ignore_index : int, optional
-        Rows with this label are left out.
-    progress : bool or callable, default False
-        True shows a bar on standard error; a function is called with (done, total).
+    {random_state}
+    {sample_weight}
+    {ignore_index}
+    {progress}
 
     Returns
     -------
@@ -201,7 +202,7 @@ def decompose(
 
     Notes
     -----
-    Five parts of the rows (two of more than 2,000,000 scores) are left out in turn, the calibrator
+    Five folds of the rows (two of more than 2,000,000 scores) are held out in turn: the calibrator
     is fitted on the others and judged on them. The folds depend on the content of the rows and not
     on their order. Of the log loss, refinement is what Berta et al. choose a model by;
     ``metrics.brier_decomposition`` has the classical parts, class by class.
@@ -221,65 +222,42 @@ def decompose(
     True
     """
     check_resamples(n_resamples, 0)
-    model = _model(method, input)
-    kind: InputKind = getattr(model, "input", input)
-    data = _entered(scores, labels, sample_weight, kind, ignore_index)
-    folds, done = folds_of(data), count(1)
+    if not isinstance(method, str | Calibrator):
+        raise TypeError(f"method must be a name such as 'ts' or a calibrator, got {shown(method)}")
+    model = calibrator(method, input=input) if isinstance(method, str) else method
+    rows = Rows.of(scores, labels, sample_weight, input=model.input, ignore_index=ignore_index)
+    labelled(rows.scores, rows.labels, rows.sample_weight, input=rows.input)  # checks all values
+    rows = rows.with_scores(to_numpy(rows.scores), rows.input).of_some_weight()
+    folds, done = rows.folds(), count(1)
     if len(folds.parts) < 2:
-        raise ValueError(f"there must be rows to leave out, got {len(data.labels)} in all")
+        raise ValueError(f"there must be rows to leave out, got {len(rows)} in all")
+    null: dict[str, list[float]] = {name: [] for name in SCORES}
     with reporter("decomposing", progress) as report:
 
         def after_a_fold() -> None:
             report(next(done), (1 + n_resamples) * len(folds.parts))
 
-        found = _judged(model, data, folds, kind, after_a_fold)
-        null = [
-            _judged(model, drawn, folds_of(drawn), kind, after_a_fold)
-            for drawn in _drawn(data, kind, n_resamples, generator(random_state))
-        ]
+        found = _losses(model, rows, folds, after_a_fold)
+        probs = labelled(rows.scores, rows.labels, input=rows.input).probs.astype(np.float64)
+        draws = draw_rows(probs, rows.weight, n_resamples, generator(random_state))
+        for index, drawn, weight in draws:
+            calibrated = replace(rows.take(index), labels=drawn, sample_weight=weight)
+            losses = _losses(model, calibrated, calibrated.folds(), after_a_fold)
+            for name in SCORES:
+                null[name].append(losses[name].saving)
+    share = shares(np.bincount(rows.labels, rows.weight, rows.n_classes).astype(np.float64))
     return Decomposition(
-        nll=_parts(found.nll, [one.nll.saving for one in null], _entropy(data)),
-        brier=_parts(found.brier, [one.brier.saving for one in null], _gini(data)),
+        nll=_parts(found["nll"], null["nll"], float(entr(share).sum())),
+        brier=_parts(found["brier"], null["brier"], float(1.0 - (share**2).sum())),
         method=method if isinstance(method, str) else type(method).__name__,
-        n_rows=len(data.labels),
+        n_rows=len(rows),
         n_folds=len(folds.parts),
         n_resamples=n_resamples,
     )
 
 
-def _model(method: str | Calibrator, kind: InputKind) -> Calibrator:
-    if isinstance(method, str):
-        return calibrator(method, input=kind)
-    if not isinstance(method, Calibrator):
-        raise TypeError(f"method must be a name such as 'ts' or a calibrator, got {shown(method)}")
-    return method
-
-
-# --- rows -------------------------------------------------------------------------------------
-
-
-def _entered(
-    scores: Any, labels: Any, sample_weight: Any, kind: InputKind, ignore_index: int | None
-) -> Rows:
-    """Checked rows in main memory, those that count; the scores are of either kind."""
-    array, labels, weight = accepted(scores, labels, sample_weight, kind, ignore_index)
-    checked = labelled(array, labels, weight, input=kind)
-    rows = Rows(to_numpy(array), checked.labels, checked.weight, kind)
-    return rows.of_some_weight()
-
-
-def _drawn(data: Rows, kind: InputKind, times: int, rng: np.random.Generator) -> Iterator[Rows]:
-    """The rows with labels drawn from their predictions."""
-    probs = to_numpy(labelled(data.scores, data.labels, input=kind).probs).astype(np.float64)
-    for rows, labels, weight in draw_rows(probs, data.weight, times, rng):
-        yield replace(data.take(rows), labels=labels, sample_weight=weight)
-
-
-# --- losses -----------------------------------------------------------------------------------
-
-
 class _Losses(NamedTuple):
-    """One score per row, as the scores are and after calibration on other rows."""
+    """One score per row, as the scores are and after calibration on other folds."""
 
     before: Floats
     after: Floats
@@ -287,73 +265,45 @@ class _Losses(NamedTuple):
 
     @property
     def saving(self) -> float:
+        """The mean that calibration takes off the score."""
         return float(shares(self.weight) @ (self.before - self.after))
 
 
-class _Judged(NamedTuple):
-    nll: _Losses
-    brier: _Losses
-
-
-def _judged(
-    model: Calibrator,
-    data: Rows,
-    folds: Folds,
-    kind: InputKind,
-    after_a_fold: Callable[[], None],
-) -> _Judged:
-    """Both scores of each row, before and after calibration on the other folds."""
+def _losses(
+    model: Calibrator, rows: Rows, folds: Folds, after_a_fold: Callable[[], None]
+) -> dict[str, _Losses]:
+    """The log loss and the Brier score of each row, before and after calibration."""
     from sklearn.base import clone  # a second to import
 
-    data = folds.rows(data)
-    before = labelled(data.scores, data.labels, data.weight, input=kind)
-    nll, brier = np.empty(len(data.labels)), np.empty(len(data.labels))
-    for fold in folds.parts:
-        kept = data.take(np.setdiff1d(np.arange(len(nll)), fold))
+    rows = folds.rows(rows)
+    before = labelled(rows.scores, rows.labels, rows.weight, input=rows.input)
+    nll, brier = np.empty(len(rows)), np.empty(len(rows))
+    for fold, train, held_out in splits(rows, folds):
         with noted():  # five reports of the same would help nobody
-            fitted = clone(model).fit(kept)
-        nll[fold], brier[fold] = _scored(fitted, data.take(fold))
+            fitted = clone(model).fit(train)
+        logs = as_numpy(fitted.predict_log_proba(held_out)).astype(np.float64)
+        true = logs[np.arange(len(logs)), held_out.labels]
+        nll[fold] = -true
+        brier[fold] = np.exp(2.0 * logs).sum(axis=1) - 2.0 * np.exp(true) + 1.0
         after_a_fold()
-    return _Judged(
-        _Losses(nll_rows(before), nll, data.weight),
-        _Losses(brier_rows(before), brier, data.weight),
-    )
-
-
-def _scored(fitted: Calibrator, rows: Rows) -> tuple[Floats, Floats]:
-    """The log loss and the Brier score of each row."""
-    logs = as_numpy(fitted.predict_log_proba(rows)).astype(np.float64)
-    true = logs[np.arange(len(logs)), rows.labels]
-    return -true, np.exp(2.0 * logs).sum(axis=1) - 2.0 * np.exp(true) + 1.0
+    return {
+        "nll": _Losses(nll_rows(before), nll, rows.weight),
+        "brier": _Losses(brier_rows(before), brier, rows.weight),
+    }
 
 
 def _parts(losses: _Losses, null: list[float], uncertainty: float) -> ScoreParts:
-    score = float(shares(losses.weight) @ losses.before)
+    """The parts of a score; the standard error is NaN where a true class had probability 0."""
+    share = shares(losses.weight)
+    std_error = float("nan")
+    if np.isfinite(losses.before).all():
+        std_error = error_of_difference(losses.before, losses.after, losses.weight)
     return ScoreParts(
-        score=score,
+        score=float(share @ losses.before),
         calibration=losses.saving,
-        std_error=_error(losses),
-        refinement=float(shares(losses.weight) @ losses.after),
+        std_error=std_error,
+        refinement=float(share @ losses.after),
         uncertainty=uncertainty,
         null=float(np.mean(null)) if null else None,
         p_value=p_value_of(losses.saving, np.array(null)) if null else None,
     )
-
-
-def _error(losses: _Losses) -> float:
-    """The standard error of the saving; NaN where a true class had probability 0."""
-    if not np.isfinite(losses.before).all():
-        return float("nan")
-    return error_of_difference(losses.before, losses.after, losses.weight)
-
-
-def _class_shares(data: Rows) -> Floats:
-    return shares(np.bincount(data.labels, data.weight, data.n_classes).astype(np.float64))
-
-
-def _entropy(data: Rows) -> float:
-    return float(entr(_class_shares(data)).sum())
-
-
-def _gini(data: Rows) -> float:
-    return float(1.0 - (_class_shares(data) ** 2).sum())

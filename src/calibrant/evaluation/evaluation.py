@@ -6,36 +6,44 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from calibrant.common.docstrings import documented
 from calibrant.common.progress import reporter
-from calibrant.common.random import generator
 from calibrant.common.tables import Table
-from calibrant.common.types import InputKind, Progress, RandomState, RowRule
-from calibrant.metrics._estimates import estimates_of
+from calibrant.common.types import InputKind, Progress, RandomState, RowRule, generator
+from calibrant.metrics._bins import DEFAULT_BINS, bins_of
 from calibrant.metrics._intervals import (
     DEFAULT_LEVEL,
     DEFAULT_RESAMPLES,
     Estimate,
     check_level,
     check_resamples,
+    estimates_of,
 )
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._notions import RowNotion
-from calibrant.metrics._readings import DEFAULT_BINS, bins_of
 from calibrant.metrics._registry import METRICS, default_metrics, metrics_named
-from calibrant.metrics._report import MetricReport, missing
-from calibrant.metrics._tables import (
+from calibrant.metrics._reports import (
+    MetricReport,
     estimate_rows,
     interval_cell,
+    missing,
     p_text,
     p_value_cell,
     part_cell,
     value_cell,
 )
-from calibrant.metrics.decomposition import BrierDecomposition, split_brier
-from calibrant.metrics.kernel_test import SKCETest, quick_skce_test
+from calibrant.metrics.decomposition import split_brier
+from calibrant.metrics.kernel import SKCETest, quick_skce_test
 from calibrant.metrics.spiegelhalter import ZTest, promised_brier
 
 __all__ = ["Estimate", "Evaluation", "evaluate"]
+
+_NOTIONS: dict[str | None, str] = {
+    "confidence": "of the confidence:",
+    "top-label": "of the confidence, by predicted class:",
+    "class-1": "of class 1:",
+    "classwise": "of every class:",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,14 +94,51 @@ class Evaluation(MetricReport):
             raise missing(self, name, metrics)
         return metrics[name]
 
-    def _tables(self) -> list[Table]:
-        return [_table(self)]
-
     def _columns(self) -> dict[str, list[Any]]:
         notions = [self.notions.get(name) for name in self.metrics]
         return {**super()._columns(), "notion": notions}
 
+    def _tables(self) -> list[Table]:
+        """All metrics, errors by whose calibration they are, and the Brier score with its parts."""
+        p_value = p_value_cell(self.n_resamples)
+        found = estimate_rows(self.metrics, (value_cell, interval_cell, part_cell("null"), p_value))
+        rows, parts = [], self.brier_decomposition
+        titles = {None: "", self.notion: "", **_NOTIONS}  # the judged notion first
+        for notion, title in titles.items():
+            names = [name for name in found if self.notions.get(name) == notion]
+            if names and title:
+                rows.append([title, "", "", "", ""])
+            for name in names:
+                rows.append(found[name])
+                if name == "brier" and parts is not None:
+                    # a calibrated model's calibration is 0 on average
+                    show = METRICS["brier"].format
+                    rows.append(["  calibration", show(parts.calibration), "", show(0.0), ""])
+                    rows.append(["  refinement", show(parts.refinement), "", "", ""])
+        header = ["", "value", f"{self.level:.0%} interval", "if calibrated", "p-value"]
+        return [Table(header, rows, self._headline(), self._notes()).filled()]
 
+    def _notes(self) -> list[str]:
+        """The tests, and how to read the table."""
+        lines = []
+        if self.spiegelhalter is not None:
+            z = self.spiegelhalter
+            lines.append(f"Spiegelhalter's test: z = {z.z:.2f}, p-value {p_text(z.p_value)}")
+        if self.skce is not None:
+            p_value = p_text(self.skce.p_value, self.skce.n_resamples)
+            test = f"z = {self.skce.z:.2f}, p-value {p_value} (SKCE {self.skce.skce:.2e})"
+            lines.append(f"kernel test: {test}")
+        if any(estimate.null is not None for estimate in self.metrics.values()):
+            lines += [
+                "",
+                '"if calibrated": what a calibrated model with these predictions would show on '
+                "average.",
+                "The intervals of errors leave that noise out, so they may lie below the value.",
+            ]
+        return lines
+
+
+@documented
 def evaluate(
     probs: Any,
     labels: Any,
@@ -114,35 +159,24 @@ def evaluate(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
+    {probs}
+    {labels}
     metrics : iterable of str, optional
         Names in ``calibrant.metrics.METRICS``; all but the rarer errors by default. With two
         classes the default has the ECE of the other notion, too.
-    n_bins : int, default 15
-        The number of bins.
+    {n_bins}
     level : float, default 0.95
         The level of the intervals.
     n_resamples : int, default 200
         How often rows and labels are drawn. 0 leaves out what needs drawing: values under
         calibration, p-values and the intervals of errors.
-    random_state : int, numpy.random.Generator or None, optional
-        The seed of the draws; None is 0.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
-    progress : bool or callable, default False
-        True shows a bar on standard error; a function is called with (done, total).
+    {random_state}
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
+    {progress}
 
     Returns
     -------
@@ -151,8 +185,7 @@ def evaluate(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -196,63 +229,3 @@ def evaluate(
             if (whose := metric.notion_of(data.n_classes, data.notion)) is not None
         },
     )
-
-
-# --- text -------------------------------------------------------------------------------------
-
-
-def _table(evaluation: Evaluation) -> Table:
-    """All metrics, errors by whose calibration they are, and the Brier score with its parts."""
-    p_value = p_value_cell(evaluation.n_resamples)
-    cells = (value_cell, interval_cell, part_cell("null"), p_value)
-    found = estimate_rows(evaluation.metrics, cells)
-    rows = []
-    titles = {None: "", evaluation.notion: "", **_NOTIONS}  # the judged notion first
-    for notion, title in titles.items():
-        names = [name for name in found if evaluation.notions.get(name) == notion]
-        if names and title:
-            rows.append([title, "", "", "", ""])
-        for name in names:
-            rows.append(found[name])
-            if name == "brier" and evaluation.brier_decomposition is not None:
-                rows += _brier_parts(evaluation.brier_decomposition)
-    header = ["", "value", f"{evaluation.level:.0%} interval", "if calibrated", "p-value"]
-    return Table(header, rows, evaluation._headline(), _notes(evaluation)).filled()
-
-
-_NOTIONS: dict[str | None, str] = {
-    "confidence": "of the confidence:",
-    "top-label": "of the confidence, by predicted class:",
-    "class-1": "of class 1:",
-    "classwise": "of every class:",
-}
-
-
-def _brier_parts(parts: BrierDecomposition) -> list[list[str]]:
-    """The parts of the Brier score; a calibrated model's calibration is 0 on average."""
-    show = METRICS["brier"].format
-    return [
-        ["  calibration", show(parts.calibration), "", show(0.0), ""],
-        ["  refinement", show(parts.refinement), "", "", ""],
-    ]
-
-
-def _notes(evaluation: Evaluation) -> list[str]:
-    """The tests, and how to read the table."""
-    lines = []
-    if evaluation.spiegelhalter is not None:
-        z = evaluation.spiegelhalter
-        lines.append(f"Spiegelhalter's test: z = {z.z:.2f}, p-value {p_text(z.p_value)}")
-    if evaluation.skce is not None:
-        kernel = evaluation.skce
-        p_value = p_text(kernel.p_value, kernel.n_resamples)
-        test = f"z = {kernel.z:.2f}, p-value {p_value} (SKCE {kernel.skce:.2e})"
-        lines.append(f"kernel test: {test}")
-    if any(estimate.null is not None for estimate in evaluation.metrics.values()):
-        lines += [
-            "",
-            '"if calibrated": what a calibrated model with these predictions would show on '
-            "average.",
-            "The intervals of errors leave that noise out, so they may lie below the value.",
-        ]
-    return lines

@@ -11,10 +11,9 @@ file means the same in every release; it checks its own invariants where it is m
 array([[0.731, 0.269]])
 """
 
-from calibrant.formulas._base import Formula, LogitMap, TemperatureFormula
+from calibrant.formulas._base import Formula, FormulaRows, LogitMap, TemperatureFormula
 from calibrant.formulas._curves import Cubics, Curves, Lines, Steps
 from calibrant.formulas._operations import Ops
-from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import Part
 from calibrant.formulas.affine import (
     AffineMap,
@@ -23,14 +22,17 @@ from calibrant.formulas.affine import (
     PlainLogits,
     SmoothedLogProbabilities,
 )
-from calibrant.formulas.chain import Chain
-from calibrant.formulas.columns import ClassSigmoids, ColumnMap
+from calibrant.formulas.composition import Chain, SeenClasses, Smoothed
 from calibrant.formulas.confidence import Confidence, confidence_of
 from calibrant.formulas.increasing import IncreasingTable, QuadratureMap
-from calibrant.formulas.odds import OddsMap
-from calibrant.formulas.reading import LogEntropy, LogGaps, Margin, Reading, TopLogits
-from calibrant.formulas.seen_classes import SeenClasses
-from calibrant.formulas.smoothed import Smoothed
+from calibrant.formulas.networks import LogEntropy, LogGaps, Margin, Reading, TopLogits
+from calibrant.formulas.odds import BetaOdds, LinearOdds, OddsMap, TwoClassMap
+from calibrant.formulas.probability_maps import (
+    ClassSigmoids,
+    ColumnMap,
+    TopLabelMap,
+    VennAbersMap,
+)
 from calibrant.formulas.temperature import (
     AbsoluteLink,
     ConstantTemperature,
@@ -39,9 +41,6 @@ from calibrant.formulas.temperature import (
     Mixture,
     NetworkTemperature,
 )
-from calibrant.formulas.top_label import TopLabelMap
-from calibrant.formulas.two_class import BetaOdds, LinearOdds, TwoClassMap
-from calibrant.formulas.venn_abers import VennAbersMap
 
 __all__ = [
     "AbsoluteLink",

@@ -40,22 +40,9 @@ class ArrayOps:
     """The operations by a namespace of the array API standard."""
 
     def __init__(self, namespace: Any) -> None:
-        self.xp = namespace
-
-    def exp(self, x: Array) -> Array:
-        return self.xp.exp(x)
-
-    def log(self, x: Array) -> Array:
-        return self.xp.log(x)
-
-    def log1p(self, x: Array) -> Array:
-        return self.xp.log1p(x)
-
-    def tanh(self, x: Array) -> Array:
-        return self.xp.tanh(x)
-
-    def abs(self, x: Array) -> Array:
-        return self.xp.abs(x)
+        self.xp = xp = namespace
+        self.exp, self.log, self.log1p = xp.exp, xp.log, xp.log1p
+        self.tanh, self.abs, self.full_like = xp.tanh, xp.abs, xp.full_like
 
     def maximum(self, x: Array, y: Array) -> Array:
         return self.xp.clip(x, min=y) if isinstance(y, float) else self.xp.maximum(x, y)
@@ -96,8 +83,11 @@ class ArrayOps:
     def mean(self, x: Array) -> Array:
         return self.xp.mean(x, axis=-1, keepdims=True)
 
-    def gaps(self, x: Array) -> Array:
-        return x - self.max(x)
+    def gaps(self, x: Array, temperature: Array = 1.0) -> Array:
+        gaps = x - self.max(x)
+        if isinstance(temperature, float) and temperature == 1.0:
+            return gaps
+        return gaps / temperature
 
     def divide(self, x: Array, y: Array) -> Array:
         return x / y
@@ -153,9 +143,6 @@ class ArrayOps:
             return as_kind(values.copy(), like)
         return self.xp.asarray(values.copy(), dtype=like.dtype, device=like.device)
 
-    def full_like(self, x: Array, value: float) -> Array:
-        return self.xp.full_like(x, value)
-
     def cast(self, x: Array, kind: Literal["float64"] | Array) -> Array:
         dtype = self.xp.float64 if isinstance(kind, str) else kind.dtype
         return self.xp.astype(x, dtype, copy=False)
@@ -174,6 +161,10 @@ class ArrayOps:
         right = self.xp.reshape(self.xp.take(table, flat + 1, axis=0), position.shape)
         fraction = position - self.xp.astype(cell, position.dtype)
         return self.xp.minimum(left + fraction * (right - left), right)
+
+
+# arrays of formulas in other floats, kept
+_casts: dict[tuple[int, str], tuple[ref[NDArray[Any]], NDArray[Any]]] = {}
 
 
 class NumpyOps(ArrayOps):
@@ -197,7 +188,9 @@ class NumpyOps(ArrayOps):
         return np.where(condition, yes, no)
 
     def max(self, x: Array) -> Array:
-        return row_max(x)[:, None] if x.ndim == 2 else x.max(axis=-1, keepdims=True)
+        if x.ndim != 2 or len(x) <= FEW_ROWS:
+            return np.maximum.reduce(x, axis=-1, keepdims=True)
+        return row_max(x)[:, None]
 
     def any(self, condition: Array) -> bool:
         return bool(np.count_nonzero(condition))
@@ -256,10 +249,18 @@ class NumpyOps(ArrayOps):
             return values
         if isinstance(values, int):
             return float(values)
-        kept = _casts.get((id(values), like.dtype.char))
+        dtype = like.dtype
+        kept = _casts.get((id(values), dtype.char))
         if kept is not None and kept[0]() is values:
             return kept[1]
-        return _cast(values, like.dtype)
+        if values.dtype in (dtype, bool):
+            return values
+        result = values.astype(dtype)
+        if not values.flags.writeable:  # the array of a formula, which is never written to
+            key = id(values), dtype.char
+            result.flags.writeable = False
+            _casts[key] = ref(values, lambda _: _casts.pop(key, None)), result
+        return result
 
     def cast(self, x: NDArray[Any], kind: Literal["float64"] | Array) -> NDArray[Any]:
         if x.dtype == (np.float64 if isinstance(kind, str) else kind.dtype):
@@ -282,39 +283,15 @@ def _largest_of_blocks(x: NDArray[Any], k: int) -> NDArray[Any]:
     return _largest_of_blocks(found, k) if found.shape[1] > SORTED_CLASSES else found
 
 
-_casts: dict[tuple[int, str], tuple[ref[NDArray[Any]], NDArray[Any]]] = {}
-
-
-def _cast(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array of a formula in another float, kept: such arrays are never written to."""
-    if values.dtype in (dtype, bool):
-        return values
-    result = values.astype(dtype)
-    if not values.flags.writeable:
-        key = id(values), dtype.char
-        result.flags.writeable = False
-        _casts[key] = ref(values, lambda _: _casts.pop(key, None)), result
-    return result
-
-
 class GuardedNumpyOps(NumpyOps):
     """The same, for anywhere: whatever raises flags without need has its own guard."""
 
-    @numpy_flags_ignored
-    def log(self, x: Array) -> Array:
-        return super().log(x)
+    def __init__(self) -> None:
+        super().__init__()
+        self.log, self.log1p = numpy_flags_ignored(np.log), numpy_flags_ignored(np.log1p)
 
-    @numpy_flags_ignored
-    def log1p(self, x: Array) -> Array:
-        return super().log1p(x)
-
-    @numpy_flags_ignored
-    def gaps(self, x: Array) -> Array:
-        return super().gaps(x)
-
-    @numpy_flags_ignored
-    def matmul(self, x: Array, kernel: Array) -> Array:
-        return super().matmul(x, kernel)
+    gaps = numpy_flags_ignored(NumpyOps.gaps)
+    matmul = numpy_flags_ignored(NumpyOps.matmul)
 
 
 FAST_NUMPY = NumpyOps()

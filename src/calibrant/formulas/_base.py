@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
@@ -10,9 +11,36 @@ import numpy as np
 from calibrant.common.types import Array
 from calibrant.formulas._array_operations import ops_of
 from calibrant.formulas._operations import Ops
-from calibrant.formulas._row_functions import scaled_gaps
-from calibrant.formulas._rows import FormulaRows
-from calibrant.formulas._serialization import Part, require
+from calibrant.formulas._serialization import Part
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaRows:
+    """The logits of some rows, and the other columns that a formula declares in ``needs``.
+
+    Labels and weights are not here: what a calibrator computes must not depend on them.
+
+    Parameters
+    ----------
+    logits : array of shape (.., classes)
+        Finite, or -inf for masked classes, with at least one finite value per row.
+    covariates : array of shape (.., columns), optional
+        Numbers that a calibrator may condition on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = FormulaRows(np.zeros((2, 3)), covariates=np.ones((2, 1)))
+    >>> rows.with_logits(np.ones((2, 3))).covariates.shape
+    (2, 1)
+    """
+
+    logits: Array
+    covariates: Array | None = None
+
+    def with_logits(self, logits: Array) -> FormulaRows:
+        """The same rows with other logits: what the next map of a chain reads."""
+        return FormulaRows(logits, self.covariates)
 
 
 class Formula(Part, ABC):
@@ -29,6 +57,10 @@ class Formula(Part, ABC):
     host_only: ClassVar[bool] = False
     #: What it reads of a row beside the logits: names of fields of ``FormulaRows``.
     needs: ClassVar[tuple[str, ...]] = ()
+    #: True where it multiplies by a matrix large enough for BLAS to start threads of its own.
+    large_product: ClassVar[bool] = False
+    #: The most numbers that it holds at once for one logit.
+    widest: ClassVar[int] = 1
 
     @final
     def __call__(self, logits: Array, covariates: Array | None = None) -> Array:
@@ -78,30 +110,9 @@ class Formula(Part, ABC):
         """The fewest classes that it can read."""
         return 2
 
-    @property
-    def large_product(self) -> bool:
-        """Whether it multiplies by a matrix large enough for BLAS to start threads of its own."""
-        return False
-
-    @property
-    def widest(self) -> int:
-        """The most numbers that it holds at once for one logit."""
-        return 1
-
     @final
     def check_classes(self, classes: int) -> None:
-        """Refuse a number of classes for which the formula is not made.
-
-        Parameters
-        ----------
-        classes : int
-            The number of classes.
-
-        Raises
-        ------
-        ValueError
-            Where the formula needs another number, or more classes.
-        """
+        """Refuse a number of classes for which the formula is not made, by a ValueError."""
         if classes < self.fewest_classes:
             raise ValueError(
                 f"the calibrator reads the top {self.fewest_classes} logits, got {classes} classes"
@@ -126,11 +137,13 @@ class LogitMap(Formula, ABC):
 
     @final
     def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
-        return ops.cast(ops.softmax(self.gaps(rows, ops)), rows.logits)
+        probs = ops.softmax(self.gaps(rows, ops))
+        return probs if probs.dtype == rows.logits.dtype else ops.cast(probs, rows.logits)
 
     @final
     def log_probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
-        return ops.cast(ops.log_softmax(self.gaps(rows, ops)), rows.logits)
+        logs = ops.log_softmax(self.gaps(rows, ops))
+        return logs if logs.dtype == rows.logits.dtype else ops.cast(logs, rows.logits)
 
 
 class TemperatureFormula(LogitMap, ABC):
@@ -152,7 +165,7 @@ class TemperatureFormula(LogitMap, ABC):
     @final
     def gaps(self, rows: FormulaRows, ops: Ops) -> Array:
         rows = self.read(rows, ops)
-        return scaled_gaps(rows.logits, self.temperature(rows, ops), ops)
+        return ops.gaps(rows.logits, self.temperature(rows, ops))
 
     @final
     def row_temperatures(self, rows: FormulaRows, ops: Ops) -> Array:
@@ -160,15 +173,3 @@ class TemperatureFormula(LogitMap, ABC):
         rows = self.read(rows, ops)
         temperature = self.temperature(rows, ops)
         return ops.drop(ops.full_like(ops.max(rows.logits), 1.0) * temperature)
-
-
-def all_needs(*formulas: Formula) -> tuple[str, ...]:
-    """What any of several formulas needs, each name once."""
-    return tuple(dict.fromkeys(name for formula in formulas for name in formula.needs))
-
-
-def all_covariates(*formulas: Formula) -> tuple[str, ...]:
-    """The covariates of several formulas, which read the same ones."""
-    names = {formula.covariate_names for formula in formulas if formula.covariate_names}
-    require(len(names) <= 1, f"all parts must read the same covariates, got {sorted(names)}")
-    return next(iter(names), ())

@@ -7,10 +7,10 @@ PyTorch and ONNX.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,13 @@ class Curves(Part, ABC):
 
     offsets: NDArray[np.int64]
 
+    @classmethod
+    def join(cls, functions: Sequence[tuple[Floats, ...]]) -> Self:
+        """Join functions that are given by their arrays, in the order of the fields."""
+        arrays = [np.concatenate(parts) for parts in zip(*functions, strict=True)]
+        lengths = [len(function[-1]) for function in functions]
+        return cls(*arrays, np.cumsum([0, *lengths], dtype=np.int64))  # type: ignore[call-arg]
+
     @property
     def count(self) -> int:
         """How many functions there are."""
@@ -67,36 +74,44 @@ class Curves(Part, ABC):
 
     @abstractmethod
     def values(self, x: Floats) -> Floats:
-        """Compute the functions.
+        """Put each column of (rows, classes) through its function; the array is not changed."""
 
-        Parameters
-        ----------
-        x : array of shape (rows, classes)
-            Any numbers; the array is not changed.
-
-        Returns
-        -------
-        array of shape (rows, classes)
-            Each column through its function.
-        """
-
-    @property
     @abstractmethod
+    def _places(self) -> list[tuple[Floats, ...]]:
+        """Of each function its edges, and its columns of ``PaddedCurves`` between them."""
+
+    @cached_property
     def padded(self) -> PaddedCurves:
         """The same functions in rows of one width."""
+        edges, *parts = zip(*self._places(), strict=True)
+        return PaddedCurves(_padded(edges, np.inf), *(_padded(part, 0.0) for part in parts))
+
+    def _by_column(
+        self,
+        x: Floats,
+        functions: list[tuple[Floats, ...]],
+        compute: Callable[..., Floats],
+    ) -> Floats:
+        """``compute(column, *function)`` of each column and its function."""
+        by_class = x.T.copy()  # a view of one row, or of Fortran order, would be overwritten
+        every = functions * len(by_class) if self.count == 1 else functions
+        for column, function in zip(by_class, every, strict=True):
+            column[:] = compute(column, *function)
+        return np.ascontiguousarray(by_class.T)
 
     def _everywhere(self, holds: NDArray[np.bool_]) -> bool:
         """Whether something holds from each place to the next one of the same function."""
         holds[self.offsets[1:-1] - 1] = True  # from one function's end to the next one's begin
         return bool(holds.all())
 
-    def _check_offsets(self, length: int) -> None:
+    def _check_offsets(self, length: int, not_empty: str) -> None:
         offsets = checked_array(self, "offsets", ndim=1, kind="int64")
         require(len(offsets) >= 2, f"offsets must have at least two entries, got {len(offsets)}")
         require(
             offsets[0] == 0 and offsets[-1] == length and bool((np.diff(offsets) >= 0).all()),
             f"offsets must rise from 0 to {length}, got {offsets[:4].tolist()}..",
         )
+        require(bool((np.diff(offsets) > 0).all()), not_empty)
 
 
 class ProbabilityCurves(Curves, ABC):
@@ -150,67 +165,38 @@ class Lines(ProbabilityCurves):
         x = checked_array(self, "x", ndim=1, low=0.0, high=1.0)
         y = checked_array(self, "y", ndim=1, low=0.0, high=1.0)
         require(len(x) == len(y), f"x and y must be of one length, got {len(x)} and {len(y)}")
-        self._check_offsets(len(x))
-        require(bool((np.diff(self.offsets) > 0).all()), "every line must have a point")
+        self._check_offsets(len(x), "every line must have a point")
         require(self._everywhere(np.diff(x) >= STEEPEST), "x must rise within every line")
-
-    @classmethod
-    def join(cls, lines: Sequence[tuple[Floats, Floats]]) -> Lines:
-        """Join functions that are given by their points.
-
-        Parameters
-        ----------
-        lines : sequence of pairs of arrays
-            x and y of each function.
-
-        Returns
-        -------
-        Lines
-            All of them.
-        """
-        x, y = (np.concatenate([line[part] for line in lines]) for part in (0, 1))
-        return cls(x, y, np.cumsum([0, *(len(line[0]) for line in lines)], dtype=np.int64))
 
     @property
     def _heights(self) -> Floats:
         return self.y
 
     def line(self, index: int) -> tuple[Floats, Floats]:
-        """Give the points of one function.
-
-        Parameters
-        ----------
-        index : int
-            Which function.
-
-        Returns
-        -------
-        x : array of shape (points,)
-            Where its points lie.
-        y : array of shape (points,)
-            The values there.
-        """
+        """Give x and y of the points of one function."""
         part = slice(self.offsets[index], self.offsets[index + 1])
         return self.x[part], self.y[part]
+
+    @cached_property
+    def _lines(self) -> list[tuple[Floats, ...]]:
+        return [self.line(index) for index in range(self.count)]
 
     def values(self, x: Floats) -> Floats:
         if self.count == 1:
             return np.interp(x, self.x, self.y)
-        by_class = x.T.copy()  # a view of one row, or of Fortran order, would be overwritten
-        for column, (points, heights) in zip(by_class, self._lines, strict=True):
-            column[:] = np.interp(column, points, heights)
-        return np.ascontiguousarray(by_class.T)
+        return self._by_column(x, self._lines, np.interp)
 
-    @cached_property
-    def _lines(self) -> list[tuple[Floats, Floats]]:
-        return [self.line(index) for index in range(self.count)]
-
-    @cached_property
-    def padded(self) -> PaddedCurves:
-        lines = [self.line(index) for index in range(self.count)]
-        value, slope, anchor = zip(*(_line_places(x, y) for x, y in lines), strict=True)
-        edges = _padded([x for x, _ in lines], np.inf)
-        return PaddedCurves(edges, _padded(value, 0.0), _padded(slope, 0.0), _padded(anchor, 0.0))
+    def _places(self) -> list[tuple[Floats, ...]]:
+        """Value, slope and anchor left of the first point, between the points, right of all."""
+        return [
+            (
+                x,
+                np.append(y[0], y),
+                np.concatenate([[0.0], np.diff(y) / np.diff(x), [0.0]]),
+                np.append(x[0], x),
+            )
+            for x, y in self._lines
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,8 +233,7 @@ class Steps(ProbabilityCurves):
 
     def __post_init__(self) -> None:
         levels = checked_array(self, "levels", ndim=1, low=0.0, high=1.0)
-        self._check_offsets(len(levels))
-        require(bool((np.diff(self.offsets) > 0).all()), "every curve must have a level")
+        self._check_offsets(len(levels), "every curve must have a level")
         edges = checked_array(self, "edges", ndim=1, low=-np.inf, high=np.inf)
         expected = len(levels) - self.count
         require(len(edges) == expected, f"there must be {expected} edges, got {len(edges)}")
@@ -259,66 +244,33 @@ class Steps(ProbabilityCurves):
         rising = before[1:] >= before[:-1]
         require(self._everywhere(rising), "edges must not fall within a curve")
 
-    @classmethod
-    def join(cls, steps: Sequence[tuple[Floats, Floats]]) -> Steps:
-        """Join step functions that are given by their edges and levels.
-
-        Parameters
-        ----------
-        steps : sequence of pairs of arrays
-            Edges and levels of each function.
-
-        Returns
-        -------
-        Steps
-            All of them.
-        """
-        edges, levels = (np.concatenate([step[part] for step in steps]) for part in (0, 1))
-        return cls(edges, levels, np.cumsum([0, *(len(s[1]) for s in steps)], dtype=np.int64))
-
     @property
     def _heights(self) -> Floats:
         return self.levels
 
     def step(self, index: int) -> tuple[Floats, Floats]:
-        """Give the edges and levels of one function.
-
-        Parameters
-        ----------
-        index : int
-            Which function.
-
-        Returns
-        -------
-        edges : array of shape (edges,)
-            Its edges.
-        levels : array of shape (edges + 1,)
-            The values of its steps.
-        """
+        """Give the edges and levels of one function."""
         begin, end = self.offsets[index], self.offsets[index + 1]
         return self.edges[begin - index : end - index - 1], self.levels[begin:end]
 
-    def values(self, x: Floats) -> Floats:
-        widths = np.diff(self.offsets)
-        if widths[0] <= MANY_EDGES and np.all(widths == widths[0]):
-            return self._by_passes(x, int(widths[0]))
-        by_class = x.T.copy()  # a view of one row, or of Fortran order, would be overwritten
-        steps = self._steps * len(by_class) if self.count == 1 else self._steps
-        for column, (edges, levels) in zip(by_class, steps, strict=True):
-            column[:] = levels.take(edges.searchsorted(column))
-        return np.ascontiguousarray(by_class.T)
-
     @cached_property
-    def _steps(self) -> list[tuple[Floats, Floats]]:
+    def _steps(self) -> list[tuple[Floats, ...]]:
         return [self.step(index) for index in range(self.count)]
 
-    def _by_passes(self, x: Floats, width: int) -> Floats:
-        """A few passes over the tile are faster than a search in every column."""
+    def values(self, x: Floats) -> Floats:
+        widths = np.diff(self.offsets)
+        if widths[0] > MANY_EDGES or np.any(widths != widths[0]):
+            return self._by_column(
+                x,
+                self._steps,
+                lambda column, edges, levels: levels.take(edges.searchsorted(column)),
+            )
+        # a few passes over the tile are faster than a search in every column
         passed = np.zeros(x.shape, np.int8)  # one byte each: the passes are bound by memory
         for edge in self._edges_by_place:
             passed += (x > edge).view(np.int8)
         place = passed.astype(np.intp)
-        place += np.arange(self.count) * width
+        place += np.arange(self.count) * int(widths[0])
         return self.levels.take(place)
 
     @cached_property
@@ -326,11 +278,8 @@ class Steps(ProbabilityCurves):
         """Where all curves have equally many edges: (edges per curve, curves)."""
         return np.ascontiguousarray(self.edges.reshape(self.count, -1).T)
 
-    @cached_property
-    def padded(self) -> PaddedCurves:
-        steps = [self.step(index) for index in range(self.count)]
-        edges, levels = ([step[part] for step in steps] for part in (0, 1))
-        return PaddedCurves(_padded(edges, np.inf), _padded(levels, 0.0))
+    def _places(self) -> list[tuple[Floats, ...]]:
+        return self._steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,92 +324,50 @@ class Cubics(Curves):
         x = checked_array(self, "x", ndim=1, low=-LARGEST, high=LARGEST)
         for name in ("y", "slope"):
             checked_array(self, name, ndim=1, shape=x.shape, low=-LARGEST, high=LARGEST)
-        self._check_offsets(len(x))
-        require(bool((np.diff(self.offsets) > 0).all()), "every cubic must have a point")
+        self._check_offsets(len(x), "every cubic must have a point")
         far = self._everywhere(np.diff(x) >= CLOSEST)
         require(far, f"x must rise by at least {CLOSEST} within every cubic")
 
-    @classmethod
-    def join(cls, cubics: Sequence[tuple[Floats, Floats, Floats]]) -> Cubics:
-        """Join functions that are given by their points.
-
-        Parameters
-        ----------
-        cubics : sequence of triples of arrays
-            x, y and slope of each function.
-
-        Returns
-        -------
-        Cubics
-            All of them.
-        """
-        x, y, slope = (np.concatenate([cubic[part] for cubic in cubics]) for part in range(3))
-        return cls(x, y, slope, np.cumsum([0, *(len(c[0]) for c in cubics)], dtype=np.int64))
-
     def cubic(self, index: int) -> tuple[Floats, Floats, Floats]:
-        """Give the points of one function.
-
-        Parameters
-        ----------
-        index : int
-            Which function.
-
-        Returns
-        -------
-        x : array of shape (points,)
-            Where its points lie.
-        y : array of shape (points,)
-            The values there.
-        slope : array of shape (points,)
-            The slopes there.
-        """
+        """Give x, y and slope at the points of one function."""
         part = slice(self.offsets[index], self.offsets[index + 1])
         return self.x[part], self.y[part], self.slope[part]
 
     def values(self, x: Floats) -> Floats:
-        by_class = x.T.copy()  # a view of one row, or of Fortran order, would be overwritten
-        curves = self._curves * len(by_class) if self.count == 1 else self._curves
-        for column, (edges, (value, slope, anchor, square, cube)) in zip(
-            by_class, curves, strict=True
-        ):
-            place = edges.searchsorted(column, side="right")
-            run = column - anchor.take(place)
-            rest = square.take(place) + run * cube.take(place)
-            column[:] = value.take(place) + run * (slope.take(place) + run * rest)
-        return np.ascontiguousarray(by_class.T)
+        return self._by_column(x, self._cubics, _cubic_values)
+
+    def _places(self) -> list[tuple[Floats, ...]]:
+        return self._cubics
 
     @cached_property
-    def _curves(self) -> list[tuple[Floats, tuple[Floats, ...]]]:
-        cubics = [self.cubic(index) for index in range(self.count)]
-        return [(cubic[0], _cubic_places(*cubic)) for cubic in cubics]
-
-    @cached_property
-    def padded(self) -> PaddedCurves:
-        places = zip(*(places for _, places in self._curves), strict=True)
-        edges = _padded([edges for edges, _ in self._curves], np.inf)
-        return PaddedCurves(edges, *(_padded(part, 0.0) for part in places))
-
-
-def _line_places(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
-    """Value, slope and anchor left of the first point, between the points, right of the last."""
-    slope = np.diff(y) / np.diff(x)
-    return np.append(y[0], y), np.concatenate([[0.0], slope, [0.0]]), np.append(x[0], x)
+    def _cubics(self) -> list[tuple[Floats, ...]]:
+        """Value, slope, anchor, square and cube left of the first point, between, right of all."""
+        functions = []
+        for x, y, slope in map(self.cubic, range(self.count)):
+            width = np.diff(x)
+            chord = np.diff(y) / width
+            square = (3.0 * chord - 2.0 * slope[:-1] - slope[1:]) / width
+            cube = (slope[:-1] + slope[1:] - 2.0 * chord) / width**2
+            ends = (np.append(part[0], part) for part in (y, slope, x))
+            straight = (np.concatenate([[0.0], part, [0.0]]) for part in (square, cube))
+            functions.append((x, *ends, *straight))
+        return functions
 
 
-def _cubic_places(x: Floats, y: Floats, slope: Floats) -> tuple[Floats, ...]:
-    """Value, slope, anchor, square and cube left of the first point, between, right of the last."""
-    width = np.diff(x)
-    chord = np.diff(y) / width
-    square = (3.0 * chord - 2.0 * slope[:-1] - slope[1:]) / width
-    cube = (slope[:-1] + slope[1:] - 2.0 * chord) / width**2
-    straight = [0.0]
-    return (
-        np.append(y[0], y),
-        np.append(slope[0], slope),
-        np.append(x[0], x),
-        np.concatenate([straight, square, straight]),
-        np.concatenate([straight, cube, straight]),
-    )
+def _cubic_values(
+    column: Floats,
+    edges: Floats,
+    value: Floats,
+    slope: Floats,
+    anchor: Floats,
+    square: Floats,
+    cube: Floats,
+) -> Floats:
+    place = edges.searchsorted(column, side="right")
+    run = column - anchor.take(place)
+    rest = square.take(place) + run * cube.take(place)
+    result: Floats = value.take(place) + run * (slope.take(place) + run * rest)
+    return result
 
 
 def _padded(rows: Sequence[Floats], fill: float) -> Floats:

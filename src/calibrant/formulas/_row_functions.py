@@ -8,17 +8,9 @@ from calibrant.common.types import Array
 from calibrant.formulas._operations import Ops
 
 
-def scaled_gaps(logits: Array, temperature: Array, ops: Ops) -> Array:
-    """(z - max z) / T: dividing after the subtraction, nothing overflows and 0 stays 0."""
-    gaps = ops.gaps(logits)
-    if isinstance(temperature, float) and temperature == 1.0:
-        return gaps
-    return ops.divide(gaps, temperature)
-
-
 def softmax(logits: Array, temperature: Array, ops: Ops) -> Array:
     """softmax(z / T) with one temperature, or one per row (.., 1). No class passes the arg max."""
-    return ops.softmax(scaled_gaps(logits, temperature, ops))
+    return ops.softmax(ops.gaps(logits, temperature))
 
 
 def weighted_softmax(gaps: Array, weight: Array, ops: Ops) -> Array:
@@ -29,7 +21,7 @@ def weighted_softmax(gaps: Array, weight: Array, ops: Ops) -> Array:
 
 def log_softmax(logits: Array, temperature: Array, ops: Ops) -> Array:
     """log softmax(z / T); finite wherever the logit is, even where the probability is 0."""
-    return ops.log_softmax(scaled_gaps(logits, temperature, ops))
+    return ops.log_softmax(ops.gaps(logits, temperature))
 
 
 def log_odds(probs: Array, ops: Ops) -> Array:

@@ -23,8 +23,7 @@ from safetensors.numpy import save as to_bytes
 
 from calibrant.common import json as _json
 from calibrant.common.errors import FileError
-from calibrant.common.files import replacing
-from calibrant.common.untrusted_files import similar_file
+from calibrant.common.files import replacing, similar_file
 
 KEY = "calibrant"
 FORMAT_VERSION = 2

@@ -56,25 +56,7 @@ class Part:
 
     @classmethod
     def upgraded(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
-        """Translate the fields of an older version.
-
-        Parameters
-        ----------
-        version : int
-            The version in the file.
-        values : dict
-            Its fields by name.
-
-        Returns
-        -------
-        dict
-            The fields of this version.
-
-        Raises
-        ------
-        ValueError
-            Where that version cannot be read.
-        """
+        """Translate the fields of an older version; ValueError where that one cannot be read."""
         raise ValueError(f"{cls.kind} has version {version}, this calibrant reads {cls.version}")
 
 
@@ -124,17 +106,11 @@ def checked_array(
     high: float = LARGEST,
 ) -> NDArray[Any]:
     """A field as a read-only array of the right type and shape, its numbers within bounds."""
-    array = np.array(getattr(part, name), order="C")
-    if array.dtype.kind not in {"float64": "fiu", "int64": "iu", "bool": "b"}[kind]:
-        raise TypeError(f"{name} must be an array of {kind}, got dtype {array.dtype}")
-    array = array.astype(kind, copy=False)
-    require(array.ndim == ndim, f"{name} must have {ndim} dimensions, got shape {array.shape}")
+    array = _array(getattr(part, name), name, ndim, kind)
     if shape is not None:
         require(array.shape == shape, f"{name} must have shape {shape}, got {array.shape}")
     if kind == "float64":
-        inside = (array >= low) & (array <= high)  # False for NaN
-        require(bool(inside.all()), f"{name} must be numbers from {low:g} to {high:g}")
-    array.flags.writeable = False
+        _check_numbers(array, name, low, high)
     object.__setattr__(part, name, array)
     return array
 
@@ -144,17 +120,30 @@ def checked_arrays(part: Part, name: str, ndim: int) -> tuple[NDArray[Any], ...]
     values = getattr(part, name)
     if not isinstance(values, tuple | list):
         raise TypeError(f"{name} must be a tuple of arrays, got {shown(values)}")
-    holder = _Holder()
     arrays = []
-    for index, array in enumerate(values):
-        setattr(holder, f"{name}[{index}]", array)
-        arrays.append(checked_array(holder, f"{name}[{index}]", ndim=ndim))
+    for index, value in enumerate(values):
+        arrays.append(_array(value, f"{name}[{index}]", ndim))
+        _check_numbers(arrays[-1], f"{name}[{index}]")
     object.__setattr__(part, name, tuple(arrays))
     return tuple(arrays)
 
 
-class _Holder(Part):
-    """Lends its attributes to the check of an array in a tuple."""
+def _array(value: Any, name: str, ndim: int, kind: str = "float64") -> NDArray[Any]:
+    """A read-only copy of the right type."""
+    array = np.array(value, order="C")
+    if array.dtype.kind not in {"float64": "fiu", "int64": "iu", "bool": "b"}[kind]:
+        raise TypeError(f"{name} must be an array of {kind}, got dtype {array.dtype}")
+    array = array.astype(kind, copy=False)
+    require(array.ndim == ndim, f"{name} must have {ndim} dimensions, got shape {array.shape}")
+    array.flags.writeable = False
+    return array
+
+
+def _check_numbers(
+    array: NDArray[Any], name: str, low: float = -LARGEST, high: float = LARGEST
+) -> None:
+    inside = (array >= low) & (array <= high)  # False for NaN
+    require(bool(inside.all()), f"{name} must be numbers from {low:g} to {high:g}")
 
 
 def checked_flag(part: Part, name: str) -> None:

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calibrant.common.types import Array, Floats
-from calibrant.formulas._base import LogitMap
+from calibrant.formulas._base import FormulaRows, LogitMap
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import log_softmax, softmax, uniform
-from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import (
     LARGEST,
     Part,
@@ -31,22 +30,7 @@ class Features(Part, ABC):
 
     @abstractmethod
     def read(self, logits: Array, masked: Array, ops: Ops) -> Array:
-        """Compute the features of bounded logits.
-
-        Parameters
-        ----------
-        logits : array of shape (.., classes)
-            Finite logits of bounded size; those of masked classes are the smallest allowed.
-        masked : array of shape (.., classes)
-            True for masked classes.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
-
-        Returns
-        -------
-        array of shape (.., classes)
-            The features; their values for masked classes do not matter.
-        """
+        """Compute the features of bounded logits; those of masked classes do not matter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +170,7 @@ class AffineMap(LogitMap):
     """
 
     kind: ClassVar[str] = "affine-map"
+    keeps_arg_max: ClassVar[bool] = False
 
     features: Features
     slopes: Floats
@@ -217,15 +202,12 @@ class AffineMap(LogitMap):
         return len(self.slopes.shape) == 2
 
     @property
-    def keeps_arg_max(self) -> bool:
-        return False
-
-    @property
     def n_classes(self) -> int:
         return int(self.intercept.shape[0])
 
     @property
-    def large_product(self) -> bool:
+    def large_product(self) -> bool:  # type: ignore[override]
+        """Whether its matrix is large."""
         return self.full and self.n_classes >= LARGE_CLASSES
 
     def scores(self, rows: FormulaRows, ops: Ops) -> Array:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from calibrant.common.types import Array
-from calibrant.formulas._base import Formula, TemperatureFormula
+from calibrant.formulas._base import Formula, FormulaRows, TemperatureFormula
 from calibrant.formulas._operations import Ops
-from calibrant.formulas._row_functions import scaled_gaps
-from calibrant.formulas._rows import FormulaRows
-from calibrant.formulas.smoothed import Smoothed
+from calibrant.formulas.composition import Smoothed
 
 
 class Confidence(NamedTuple):
@@ -76,7 +74,7 @@ def confidence_of(formula: Formula, rows: FormulaRows, ops: Ops, keeps_arg_max: 
         return Confidence(ops.drop(label), ops.drop(ops.take(probs, label)), None)
     read = formula.read(rows, ops)
     temperature = formula.temperature(read, ops)
-    gaps = scaled_gaps(read.logits, temperature, ops)
+    gaps = ops.gaps(read.logits, temperature)
     label = ops.arg_max(rows.logits if keeps_arg_max else gaps)
     probability = ops.exp(ops.take(gaps, label)) / ops.sum(ops.exp(gaps))
     each = ops.full_like(probability, 1.0) * temperature

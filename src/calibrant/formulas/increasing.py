@@ -8,10 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from calibrant.common.types import Array, Floats
-from calibrant.formulas._base import LogitMap
-from calibrant.formulas._layers import checked_layers, network_output, widest
+from calibrant.formulas._base import FormulaRows, LogitMap
 from calibrant.formulas._operations import Ops
-from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import (
     LARGEST,
     SMALLEST,
@@ -20,6 +18,7 @@ from calibrant.formulas._serialization import (
     checked_positive,
     require,
 )
+from calibrant.formulas.networks import checked_layers, network_output, widest
 
 FINEST = 1e-6  # the narrowest table, relative to its place: its ends differ in float32, too
 FARTHEST = 1e12  # logits beyond it count as this: a quadrature of them stays finite in float32
@@ -58,6 +57,7 @@ class IncreasingTable(LogitMap):
     """
 
     kind: ClassVar[str] = "increasing-table"
+    keeps_arg_max: ClassVar[bool] = True
 
     low: float
     high: float
@@ -74,10 +74,6 @@ class IncreasingTable(LogitMap):
         require(bool((np.diff(table) >= 0.0).all()), "the table must not fall")
         checked_positive(self, "outer_slope")
         checked_number(self, "just_below", 1.0, 1e3)
-
-    @property
-    def keeps_arg_max(self) -> bool:
-        return True
 
     def scores(self, rows: FormulaRows, ops: Ops) -> Array:
         logits = rows.logits
@@ -136,6 +132,7 @@ class QuadratureMap(LogitMap):
     """
 
     kind: ClassVar[str] = "quadrature-map"
+    keeps_arg_max: ClassVar[bool] = False
 
     kernels: tuple[Floats, ...]
     biases: tuple[Floats, ...]
@@ -157,11 +154,8 @@ class QuadratureMap(LogitMap):
         )
 
     @property
-    def keeps_arg_max(self) -> bool:
-        return False
-
-    @property
-    def widest(self) -> int:
+    def widest(self) -> int:  # type: ignore[override]
+        """The most numbers that a layer gives."""
         return widest(self)
 
     def scores(self, rows: FormulaRows, ops: Ops) -> Array:

@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.common.types import Array, Floats
-from calibrant.formulas._base import Formula, TemperatureFormula
-from calibrant.formulas._layers import checked_layers, network_output, widest
+from calibrant.formulas._base import Formula, FormulaRows, TemperatureFormula
 from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import log_softmax, uniform, weighted_softmax
-from calibrant.formulas._rows import FormulaRows
 from calibrant.formulas._serialization import (
     LARGEST,
     SMALLEST,
@@ -28,7 +26,7 @@ from calibrant.formulas._serialization import (
     checked_positive,
     require,
 )
-from calibrant.formulas.reading import LogitRows, Reading
+from calibrant.formulas.networks import LogitRows, Reading, checked_layers, network_output, widest
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +50,12 @@ class ConstantTemperature(TemperatureFormula):
     """
 
     kind: ClassVar[str] = "constant-temperature"
+    keeps_arg_max: ClassVar[bool] = True
 
     value: float
 
     def __post_init__(self) -> None:
         checked_positive(self, "value")
-
-    @property
-    def keeps_arg_max(self) -> bool:
-        return True
 
     def temperature(self, rows: FormulaRows, ops: Ops) -> Array:
         return ops.constant(self.value, rows.logits)
@@ -71,20 +66,7 @@ class Link(Part, ABC):
 
     @abstractmethod
     def temperature(self, raw: Array, ops: Ops) -> Array:
-        """Compute temperatures.
-
-        Parameters
-        ----------
-        raw : array of shape (.., networks)
-            The outputs of the networks.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
-
-        Returns
-        -------
-        array of shape (.., 1)
-            One temperature per row.
-        """
+        """Compute temperatures (.., 1) from the outputs (.., networks)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +223,8 @@ class NetworkTemperature(TemperatureFormula):
         return self.reading.fewest_classes
 
     @cached_property
-    def widest(self) -> int:
+    def widest(self) -> int:  # type: ignore[override]
+        """The most numbers that a layer gives."""
         return widest(self)
 
     @property
@@ -265,20 +248,7 @@ class NetworkTemperature(TemperatureFormula):
         )
 
     def from_inputs(self, inputs: Array, ops: Ops) -> Array:
-        """Compute temperatures from the inputs of the network.
-
-        Parameters
-        ----------
-        inputs : array of shape (.., inputs)
-            What the network reads of each row.
-        ops : Ops
-            What computes: NumPy, an array namespace, PyTorch or an ONNX graph.
-
-        Returns
-        -------
-        array of shape (.., 1)
-            One temperature per row.
-        """
+        """Compute temperatures (.., 1) from the inputs of the network (.., inputs)."""
         low, high = ops.constant(self.low, inputs), ops.constant(self.high, inputs)
         values = ops.clip(inputs, low, high)
         return self.link.temperature(network_output(self, values, ops, self.linear), ops)
@@ -307,6 +277,7 @@ class Mixture(Formula):
     """
 
     kind: ClassVar[str] = "mixture"
+    keeps_arg_max: ClassVar[bool] = True
 
     temperature: float
     weights: NDArray[Any]
@@ -316,10 +287,6 @@ class Mixture(Formula):
         weights = checked_array(self, "weights", ndim=1, shape=(3,), low=0.0, high=1.0)
         total = float(weights.sum())
         require(abs(total - 1.0) <= 1e-9, f"weights must sum to 1, got {total}")
-
-    @property
-    def keeps_arg_max(self) -> bool:
-        return True
 
     def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
         logits = rows.logits

@@ -4,35 +4,34 @@ from typing import Any
 
 from calibrant.data.binning import BinStats
 from calibrant.metrics._intervals import Estimate
-from calibrant.metrics._meter_report import MeterReport
 from calibrant.metrics._metric import Merging, Metric
 from calibrant.metrics._registry import METRICS
+from calibrant.metrics._reports import MeterReport
 from calibrant.metrics.binned import (
     adaptive_ece,
     bin_stats,
     confidence_ece,
     debiased_ece,
     ece,
+    ece_sweep,
     mce,
     rms_ece,
 )
 from calibrant.metrics.bootstrap import Interval, PairedComparison, bootstrap_ci, compare_paired
-from calibrant.metrics.classwise import classwise_ece, classwise_ece_per_class
-from calibrant.metrics.confidence_meter import ConfidenceMeter
+from calibrant.metrics.classwise import (
+    ace,
+    classwise_adaptive_ece,
+    classwise_debiased_ece,
+    classwise_ece,
+    classwise_ece_per_class,
+    top_label_ece,
+)
 from calibrant.metrics.consistency import CalibrationTest, calibration_test
 from calibrant.metrics.cox import CoxTest, cox_test
 from calibrant.metrics.cumulative import CumulativeTest, ks_test, kuiper_test
 from calibrant.metrics.decomposition import BrierDecomposition, brier_decomposition
-from calibrant.metrics.kde import kde_ece
-from calibrant.metrics.kernel_test import SKCETest, skce_test
-from calibrant.metrics.meter import CalibrationMeter
-from calibrant.metrics.more_errors import (
-    ace,
-    classwise_adaptive_ece,
-    classwise_debiased_ece,
-    ece_sweep,
-    top_label_ece,
-)
+from calibrant.metrics.kernel import SKCETest, skce, skce_test
+from calibrant.metrics.meter import CalibrationMeter, ConfidenceMeter
 from calibrant.metrics.omnibus import OmnibusTest, omnibus_test
 from calibrant.metrics.scores import (
     accuracy,
@@ -42,9 +41,8 @@ from calibrant.metrics.scores import (
     nll,
     nll_per_row,
 )
-from calibrant.metrics.smooth import smooth_ece
+from calibrant.metrics.smooth import kde_ece, smooth_ece
 from calibrant.metrics.spiegelhalter import ZTest, spiegelhalter_test
-from calibrant.metrics.squared_kernel import skce
 from calibrant.metrics.two_classes import (
     CalibrationIndices,
     HosmerLemeshowTest,

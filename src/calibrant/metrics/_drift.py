@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, log_expit, logit, logsumexp
 
-from calibrant.common.types import Floats
 from calibrant.data.binning import BinStats
 
 # The bets: true chances whose log-odds are a + b (log-odds of the confidence), (a, b - 1) at these
@@ -30,25 +29,20 @@ class Evidence(NamedTuple):
         chance = np.clip(cells.confidence[used], np.exp(-_FURTHEST), 1.0 - np.exp(-_FURTHEST))
         rows, hits = cells.weight[used], cells.correct_sum[used]
         odds = np.asarray(logit(chance))
-        return cls(_score_test(chance, odds, rows, hits), _mixed_bet(odds, rows, hits))
-
-
-def _score_test(chance: Floats, odds: Floats, rows: Floats, hits: Floats) -> float:
-    """Two sums of residuals, plain and times the log-odds, are 0 but for noise: chi-squared."""
-    directions = np.stack([np.ones_like(odds), odds])
-    scores = directions @ (hits - rows * chance)
-    spread = (directions * (rows * chance * (1.0 - chance))) @ directions.T
-    statistic = float(scores @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ scores)
-    if np.linalg.matrix_rank(spread, tol=1e-9 * max(spread.max(), 1e-300), hermitian=True) == 2:
-        return float(np.exp(-statistic / 2.0))  # of two degrees of freedom
-    return float(chdtrc(1.0, statistic))
-
-
-def _mixed_bet(odds: Floats, rows: Floats, hits: Floats) -> float:
-    """The logarithm of the mean likelihood ratio of all bets."""
-    angle, distance = np.meshgrid(_ANGLES, _DISTANCES)
-    a, b = ((distance * one(angle)).reshape(-1, 1) for one in (np.cos, np.sin))
-    bet = a + (1.0 + b) * odds
-    gains = (log_expit(bet) - log_expit(odds)) @ hits
-    losses = (log_expit(-bet) - log_expit(-odds)) @ (rows - hits)
-    return float(logsumexp(gains + losses) - np.log(len(bet)))
+        # Two sums of residuals, plain and times the log-odds, are 0 but for noise: chi-squared.
+        directions = np.stack([np.ones_like(odds), odds])
+        scores = directions @ (hits - rows * chance)
+        spread = (directions * (rows * chance * (1.0 - chance))) @ directions.T
+        statistic = float(scores @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ scores)
+        smallest = 1e-9 * max(spread.max(), 1e-300)
+        if np.linalg.matrix_rank(spread, tol=smallest, hermitian=True) == 2:
+            p_value = float(np.exp(-statistic / 2.0))  # of two degrees of freedom
+        else:
+            p_value = float(chdtrc(1.0, statistic))
+        # The logarithm of the mean likelihood ratio of all bets.
+        angle, distance = np.meshgrid(_ANGLES, _DISTANCES)
+        a, b = ((distance * one(angle)).reshape(-1, 1) for one in (np.cos, np.sin))
+        bet = a + (1.0 + b) * odds
+        gains = (log_expit(bet) - log_expit(odds)) @ hits
+        losses = (log_expit(-bet) - log_expit(-odds)) @ (rows - hits)
+        return cls(p_value, float(logsumexp(gains + losses) - np.log(len(bet))))

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.common import json as _json
-from calibrant.common.checksums import START, sealed, unsealed
 from calibrant.common.extras import need
+from calibrant.common.json import START, sealed, unsealed
 
 FORMAT = "calibrant-meter-2"
 
@@ -42,7 +42,13 @@ def from_json(text: str) -> State:
     if body is None:
         raise ValueError(_what_is_wrong(text))
     document = _known(_json.loads(body))
-    return document, {name: _from_list(document.pop(name, ()), name) for name in _DTYPES}
+    # The numbers as they were written: whole ones stay whole, and are checked as such.
+    lists = {name: document.pop(name, ()) for name in _DTYPES}
+    arrays = {
+        name: np.asarray(values) if values else np.zeros(0, _DTYPES[name])
+        for name, values in lists.items()
+    }
+    return document, arrays
 
 
 def _what_is_wrong(text: str) -> str:
@@ -57,11 +63,6 @@ def _what_is_wrong(text: str) -> str:
         except ValueError as error:
             return str(error)
     return _CHANGED
-
-
-def _from_list(values: Any, name: str) -> NDArray[Any]:
-    """The numbers as they were written: whole ones stay whole, and are checked as such."""
-    return np.asarray(values) if values else np.zeros(0, _DTYPES[name])
 
 
 # --- Arrow ------------------------------------------------------------------------------------
@@ -86,15 +87,14 @@ def from_arrow(table: Any) -> list[State]:
         raise ValueError(f"a table of meters must have the column {missing[0]!r}")
     if table.num_rows == 0:
         raise ValueError("a table of meters must have at least one row, got none")
-    return [_arrow_row(table, row) for row in range(table.num_rows)]
-
-
-def _arrow_row(table: Any, row: int) -> State:
-    body, written = (table[name][row].as_py() for name in ("settings", "sha256"))
-    arrays = {name: _as_array(table[name][row], name) for name in _DTYPES}
-    if not isinstance(body, str) or written != _digest(body, arrays):
-        raise ValueError(_CHANGED)
-    return _known(_json.loads(body)), arrays
+    found = []
+    for row in range(table.num_rows):
+        body, written = (table[name][row].as_py() for name in ("settings", "sha256"))
+        arrays = {name: _as_array(table[name][row], name) for name in _DTYPES}
+        if not isinstance(body, str) or written != _digest(body, arrays):
+            raise ValueError(_CHANGED)
+        found.append((_known(_json.loads(body)), arrays))
+    return found
 
 
 def _as_array(cell: Any, name: str) -> NDArray[Any]:

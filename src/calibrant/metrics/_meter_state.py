@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from calibrant.common.types import Floats
 from calibrant.data.binning import BinStats, bin_index, equal_width_edges
 from calibrant.data.weights import MOST_ROWS
-from calibrant.metrics._cells import CELL_EDGES, CELLS
+from calibrant.metrics._bins import CELL_EDGES, CELLS, Reads, bins_of, row_scores
 from calibrant.metrics._labelled import Labelled
 from calibrant.metrics._notions import RowNotion
-from calibrant.metrics._readings import Reads, bins_of, row_scores
 from calibrant.metrics._registry import METRICS
 
 Counts = NDArray[np.int64]
@@ -119,32 +118,27 @@ class MeterState:
 
     def add(self, data: Labelled) -> None:
         """Add rows, in place."""
-        self.count("rows")[...] += data.n_rows
-        self.sum("weight")[...] += data.weight.sum()
-        self.sum("weight_squares")[...] += (data.weight**2).sum()
-        self.sum("label_weight")[...] += np.bincount(data.labels, data.weight, data.n_classes)
-        self._add_moments(data)
-        self._add_null_variance(data)
+        weight = data.weight
+        squares = weight**2
+        self.count("rows")[...] += len(data.rows)
+        self.sum("weight")[...] += weight.sum()
+        self.sum("weight_squares")[...] += squares.sum()
+        self.sum("label_weight")[...] += np.bincount(data.labels, weight, data.n_classes)
+        columns = [row_scores(METRICS[name].statistic, data) for name in self.layout.scores]
+        scores = np.stack(columns).astype(np.float64)
+        finite = scores < LARGEST_SCORE
+        self.count("infinite")[...] += np.count_nonzero(~finite & (weight > 0.0), axis=1)
+        scores = np.where(finite, scores, 0.0)
+        moments = [scores @ weight, scores @ squares, scores**2 @ squares]
+        self.sum("moments")[...] += np.stack(moments, axis=1)
+        confidence = data.judged[0]
+        index = bin_index(confidence, equal_width_edges(self.layout.n_bins))
+        variance = squares * confidence * (1.0 - confidence)
+        self.sum("null_variance")[...] += np.bincount(index, variance, self.layout.n_bins)
         for reads in self.layout.binned:
             bins = bins_of(reads, data, self.layout.n_bins)
             for mine, theirs in zip(self.sum(reads), bins.columns, strict=True):
                 mine += theirs
-
-    def _add_moments(self, data: Labelled) -> None:
-        columns = [row_scores(METRICS[name].statistic, data) for name in self.layout.scores]
-        scores = np.stack(columns).astype(np.float64)
-        finite = scores < LARGEST_SCORE
-        self.count("infinite")[...] += np.count_nonzero(~finite & (data.weight > 0.0), axis=1)
-        scores = np.where(finite, scores, 0.0)
-        squares = data.weight**2
-        moments = [scores @ data.weight, scores @ squares, scores**2 @ squares]
-        self.sum("moments")[...] += np.stack(moments, axis=1)
-
-    def _add_null_variance(self, data: Labelled) -> None:
-        confidence = data.judged[0]
-        index = bin_index(confidence, equal_width_edges(self.layout.n_bins))
-        variance = data.weight**2 * confidence * (1.0 - confidence)
-        self.sum("null_variance")[...] += np.bincount(index, variance, self.layout.n_bins)
 
 
 def total(state: MeterState | None, added: MeterState) -> MeterState:

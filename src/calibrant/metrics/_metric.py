@@ -8,12 +8,20 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind, RowRule
 from calibrant.data.binning import BinStats
+from calibrant.data.weights import weighted_mean
+from calibrant.metrics._bins import (
+    DEFAULT_BINS,
+    Reads,
+    RowsInBins,
+    Statistic,
+    bins_of,
+    row_scores,
+)
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import Notion, RowNotion, row_notion
-from calibrant.metrics._readings import DEFAULT_BINS, Reads, RowsInBins, read_by, row_scores
-from calibrant.metrics._resampling import Statistic
 
 Unit = Literal["percent", "nats", "plain"]
 _SIGNS = {"percent": "(%)", "nats": "(nats)", "plain": ""}
@@ -178,6 +186,7 @@ class Metric:
         """Whether a ``CalibrationMeter`` gives it."""
         return self.merging is not None
 
+    @documented
     def __call__(
         self,
         probs: Any,
@@ -200,17 +209,12 @@ class Metric:
             Class indices.
         n_bins : int, default 15
             The number of bins, for what has bins.
-        notion : {"class-1", "confidence"}, optional
-            Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-            with two classes, and the confidence's with more.
+        {notion}
         sample_weight : array of shape (n_rows,), optional
             The weight of each row.
-        row_sums : {"strict", "normalize", "raw"}, default "strict"
-            Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-        input : {"probs", "logits"}, default "probs"
-            What the scores are.
-        ignore_index : int, optional
-            Rows with this label are left out.
+        {row_sums}
+        {input_probs}
+        {ignore_index}
 
         Returns
         -------
@@ -235,9 +239,11 @@ class Metric:
         float
             The value, as a fraction.
         """
-        if self.is_error:
-            return self.from_bins(read_by(self.reads, data, n_bins))
-        return data.mean(row_scores(self.statistic, data))
+        if not self.is_error:
+            return weighted_mean(row_scores(self.statistic, data), data.weight)
+        if self.reads == "labels":
+            return self.from_bins(RowsInBins(data, n_bins))
+        return self.from_bins(bins_of(self.reads, data, n_bins))
 
     def from_bins(self, stats: BinStats | RowsInBins) -> float:
         """Compute an error from the bins that it reads.

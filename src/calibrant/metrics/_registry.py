@@ -6,26 +6,25 @@ from collections.abc import Iterable
 
 from calibrant.common.errors import did_you_mean
 from calibrant.data.binning import calibration_error
+from calibrant.metrics._bins import Statistic
 from calibrant.metrics._metric import Merging, Metric
 from calibrant.metrics._notions import Notion, RowNotion, row_notion
-from calibrant.metrics._resampling import Statistic
 from calibrant.metrics.binned import (
     debiased_error,
     expected_ece,
     largest_gap,
     merged_equal_mass_bound,
     root_mean_square_gap,
+    sweep_error,
 )
-from calibrant.metrics.kde import kde_errors
-from calibrant.metrics.more_errors import (
+from calibrant.metrics.classwise import (
     adaptive_error_of_bins,
     classwise_adaptive_error,
     classwise_debiased_error,
-    sweep_error,
     top_label_error,
 )
 from calibrant.metrics.scores import brier_rows, correct_rows, nll_rows
-from calibrant.metrics.smooth import smooth_error
+from calibrant.metrics.smooth import kde_errors, smooth_error
 
 
 def _with_bins_of_its_own(
@@ -199,11 +198,6 @@ METRICS: dict[str, Metric] = {
 _BESIDE: dict[RowNotion, str] = {"class-1": "confidence_ece", "confidence": "class1_ece"}
 
 
-def metric_named(name: str, *, weighted: bool = False) -> Metric:
-    """A metric by its name."""
-    return _one_of(METRICS, name, weighted)
-
-
 def drawn_metric(name: str, *, weighted: bool = False, errors_only: bool = False) -> Metric:
     """A metric by its name that drawing anew can judge."""
     drawn = {
@@ -231,7 +225,7 @@ def metrics_named(names: Iterable[str] | str, *, weighted: bool = False) -> list
     names = [names] if isinstance(names, str) else list(names)
     if not names:
         raise ValueError(f"metrics must name at least one of {', '.join(METRICS)}, got none")
-    return [metric_named(name, weighted=weighted) for name in dict.fromkeys(names)]
+    return [_one_of(METRICS, name, weighted) for name in dict.fromkeys(names)]
 
 
 def _one_of(known: dict[str, Metric], name: str, weighted: bool) -> Metric:

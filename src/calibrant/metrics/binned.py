@@ -8,22 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind, RowRule
 from calibrant.data.binning import (
     BinStats,
     Norm,
     Scheme,
     calibration_error,
+    check_count,
     check_scheme,
     equal_cuts,
 )
+from calibrant.metrics._bins import DEFAULT_BINS, RowsInBins, bins_of
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import RowNotion
-from calibrant.metrics._readings import DEFAULT_BINS, bins_of
+
+_MOST_BINS = 1000  # of the sweep
 
 # --- functions --------------------------------------------------------------------------------
 
 
+@documented
 def bin_stats(
     probs: Any,
     labels: Any,
@@ -40,25 +45,15 @@ def bin_stats(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    n_bins : int, default 15
-        The number of bins.
-    scheme : {"equal-width", "equal-mass"}, default "equal-width"
-        Bins of equal width, or with equally many rows.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {n_bins}
+    {scheme}
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -67,8 +62,7 @@ def bin_stats(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Examples
     --------
@@ -79,6 +73,7 @@ def bin_stats(
     return judged_bins(data, n_bins, scheme)
 
 
+@documented
 def ece(
     probs: Any,
     labels: Any,
@@ -96,27 +91,16 @@ def ece(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    n_bins : int, default 15
-        The number of bins.
-    norm : {1, 2, "max"}, default 1
-        The mean gap of the bins, its root mean square, or the largest gap.
-    scheme : {"equal-width", "equal-mass"}, default "equal-width"
-        Bins of equal width, or with equally many rows.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {n_bins}
+    {norm}
+    {scheme}
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -125,8 +109,7 @@ def ece(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -153,6 +136,7 @@ def ece(
     return float(calibration_error(judged_bins(data, n_bins, scheme), norm))
 
 
+@documented
 def confidence_ece(
     probs: Any,
     labels: Any,
@@ -169,24 +153,15 @@ def confidence_ece(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    n_bins : int, default 15
-        The number of bins.
-    norm : {1, 2, "max"}, default 1
-        The mean gap of the bins, its root mean square, or the largest gap.
-    scheme : {"equal-width", "equal-mass"}, default "equal-width"
-        Bins of equal width, or with equally many rows.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {n_bins}
+    {norm}
+    {scheme}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -195,8 +170,7 @@ def confidence_ece(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -218,6 +192,7 @@ def confidence_ece(
     return float(calibration_error(judged_bins(data, n_bins, scheme), norm))
 
 
+@documented
 def rms_ece(
     probs: Any,
     labels: Any,
@@ -234,25 +209,15 @@ def rms_ece(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    n_bins : int, default 15
-        The number of bins.
-    scheme : {"equal-width", "equal-mass"}, default "equal-width"
-        Bins of equal width, or with equally many rows.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {n_bins}
+    {scheme}
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -261,8 +226,7 @@ def rms_ece(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -281,6 +245,7 @@ def rms_ece(
     return float(root_mean_square_gap(judged_bins(data, n_bins, scheme)))
 
 
+@documented
 def adaptive_ece(
     probs: Any,
     labels: Any,
@@ -297,25 +262,15 @@ def adaptive_ece(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    n_bins : int, default 15
-        The number of bins.
-    norm : {1, 2, "max"}, default 1
-        The mean gap of the bins, its root mean square, or the largest gap.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {n_bins}
+    {norm}
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -324,8 +279,7 @@ def adaptive_ece(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -346,6 +300,7 @@ def adaptive_ece(
     return float(calibration_error(bins_of("equal-mass", data, n_bins), norm))
 
 
+@documented
 def mce(
     probs: Any,
     labels: Any,
@@ -362,25 +317,15 @@ def mce(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    n_bins : int, default 15
-        The number of bins.
-    scheme : {"equal-width", "equal-mass"}, default "equal-width"
-        Bins of equal width, or with equally many rows.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {n_bins}
+    {scheme}
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -389,8 +334,7 @@ def mce(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -411,6 +355,7 @@ def mce(
     return float(largest_gap(judged_bins(data, n_bins, scheme)))
 
 
+@documented
 def debiased_ece(
     probs: Any,
     labels: Any,
@@ -428,27 +373,18 @@ def debiased_ece(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    n_bins : int, default 15
-        The number of bins.
+    {probs}
+    {labels}
+    {n_bins}
     norm : {2, 1}, default 2
         The root mean square of the bins' gaps, or their mean.
     scheme : {"equal-mass", "equal-width"}, default "equal-mass"
         Bins with equally many rows, or of equal width.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -457,8 +393,7 @@ def debiased_ece(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -482,6 +417,63 @@ def debiased_ece(
     return float(debiased_error(judged_bins(data, n_bins, scheme), norm))
 
 
+@documented
+def ece_sweep(
+    probs: Any,
+    labels: Any,
+    norm: Norm = 1,
+    *,
+    max_bins: int = _MOST_BINS,
+    notion: RowNotion | None = None,
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> float:
+    """Compute the top label's error in as many equal bins as keep the accuracy increasing.
+
+    Parameters
+    ----------
+    {probs}
+    {labels}
+    {norm}
+    max_bins : int, default 1000
+        The most bins that are tried.
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
+
+    Returns
+    -------
+    float
+        The error, as a fraction.
+
+    Raises
+    ------
+    {refused}
+
+    Notes
+    -----
+    Bins hold equally many rows. Their number grows by one until the accuracies of successive bins
+    fall somewhere, and the last number before that is taken.
+
+    References
+    ----------
+    Roelofs, Cain, Shlens and Mozer, "Mitigating Bias in Calibration Error Estimation", AISTATS
+    2022.
+
+    Examples
+    --------
+    >>> round(ece_sweep([[0.8, 0.2], [0.6, 0.4]], [0, 1]), 3)
+    0.4
+    """
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
+    check_count(max_bins, "max_bins")
+    return float(sweep_error(RowsInBins(data, max_bins), norm, max_bins))
+
+
 # --- statistics -------------------------------------------------------------------------------
 
 
@@ -489,6 +481,19 @@ def judged_bins(data: Labelled, n_bins: int, scheme: Scheme) -> BinStats:
     """The judged scores and their hits in the bins of a scheme."""
     check_scheme(scheme)
     return bins_of(scheme, data, n_bins)
+
+
+def sweep_error(rows: RowsInBins, norm: Norm = 1, most: int = _MOST_BINS) -> Floats:
+    """The error in the most bins whose accuracies increase."""
+    data = rows.data
+    chosen = judged_bins(data, 1, "equal-mass")
+    for number in range(2, min(most, len(data.rows)) + 1):
+        stats = judged_bins(data, number, "equal-mass")
+        accuracy = stats.accuracy[stats.weight > 0.0]
+        if np.any(np.diff(accuracy) < -1e-12):
+            break
+        chosen = stats
+    return calibration_error(chosen, norm)
 
 
 def root_mean_square_gap(stats: BinStats) -> Floats:
@@ -511,7 +516,13 @@ def debiased_error(stats: BinStats, norm: Literal[1, 2] = 2) -> Floats:
     gap, accuracy = np.abs(stats.residual) / filled, stats.correct_sum / filled
     spread = accuracy * (1.0 - accuracy)
     noise = np.sqrt(np.maximum(spread, 0.0) / np.maximum(stats.effective_rows, 1.0))
-    return 2.0 * calibration_error(stats) - (stats.share * _folded_mean(gap, noise)).sum(-1)
+    # E|X| of a normal X; its mean's size where the standard deviation is 0
+    ratio = gap / np.where(noise > 0.0, noise, np.inf)
+    folded = noise * np.sqrt(2.0 / np.pi) * np.exp(-(ratio**2) / 2.0) + gap * (
+        1.0 - 2.0 * ndtr(-ratio)
+    )
+    folded = np.where(noise > 0.0, folded, gap)
+    return 2.0 * calibration_error(stats) - (stats.share * folded).sum(-1)
 
 
 def debiased_squares(stats: BinStats) -> Floats:
@@ -521,15 +532,6 @@ def debiased_squares(stats: BinStats) -> Floats:
     several = stats.effective_rows > 1.0 + 1e-9
     variance = accuracy * (1.0 - accuracy) / np.where(several, stats.effective_rows - 1.0, 1.0)
     return np.asarray(stats.share * np.where(several, gap**2 - variance, 0.0))
-
-
-def _folded_mean(mean: Floats, std: Floats) -> Floats:
-    """E|X| of a normal X; its mean's size where the standard deviation is 0."""
-    ratio = mean / np.where(std > 0.0, std, np.inf)
-    folded = std * np.sqrt(2.0 / np.pi) * np.exp(-(ratio**2) / 2.0) + mean * (
-        1.0 - 2.0 * ndtr(-ratio)
-    )
-    return np.where(std > 0.0, folded, mean)
 
 
 # --- from a meter's sums ----------------------------------------------------------------------

@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 import numpy as np
 
-from calibrant.common.random import generator
-from calibrant.common.types import Floats, InputKind, RandomState, RowRule
+from calibrant.common.docstrings import documented
+from calibrant.common.types import Floats, InputKind, RandomState, RowRule, generator
 from calibrant.data.weights import row_counts
+from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._differences import (
-    Side,
     correlation_of,
     gap_of_errors,
     gap_of_means,
@@ -24,14 +24,13 @@ from calibrant.metrics._intervals import (
     check_level,
     check_resamples,
     interval,
+    noisy_errors,
 )
-from calibrant.metrics._inversion import inverted_interval
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._notions import RowNotion
-from calibrant.metrics._readings import DEFAULT_BINS, bins_of, error_sample, sample_of
 from calibrant.metrics._registry import METRICS, drawn_metric
-from calibrant.metrics._resampling import Drawing, draw_repetitions
+from calibrant.metrics._resampling import Drawing, bootstrap_values, draw_repetitions
 
 
 @dataclass(frozen=True)
@@ -100,6 +99,7 @@ class PairedComparison:
     n_resamples: int
 
 
+@documented
 def bootstrap_ci(
     probs: Any,
     labels: Any,
@@ -120,15 +120,12 @@ def bootstrap_ci(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
+    {probs}
+    {labels}
     metric : str or callable, default "ece"
         A name in ``METRICS``, or a function of (probs, labels, sample_weight=, row_sums=), which
         is called once per resample.
-    n_bins : int, default 15
-        The number of bins.
+    {n_bins}
     level : float, default 0.95
         The confidence level.
     method : {"auto", "basic", "percentile"}, default "auto"
@@ -136,19 +133,12 @@ def bootstrap_ci(
         "auto" is "basic", and for calibration errors the inversion of tests.
     n_resamples : int, default 1000
         How often rows are drawn.
-    random_state : int, numpy.random.Generator or None, optional
-        The seed of the draws; None is 0.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {random_state}
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -157,8 +147,7 @@ def bootstrap_ci(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -193,14 +182,12 @@ def bootstrap_ci(
         chosen = drawn_metric(metric, weighted=data.weighted)
         observed = chosen.value(data, n_bins)
         drawing = Drawing([chosen.statistic], n_resamples, rng)
-        drawn = sample_of(chosen.reads, data, n_bins).bootstrap(drawing)[:, 0]
+        drawn = bootstrap_values(chosen.reads, data, n_bins, drawing)[:, 0]
         low, high = interval(observed, drawn, level, method)
         if chosen.is_error and method == "auto":
             _require_interval(chosen)
-            drawing = Drawing([chosen.inverted], n_resamples, rng)
-            tried = error_sample(chosen.reads, data, n_bins).families(drawing)
-            shown = float(np.mean(chosen.inverted(bins_of(chosen.reads, data, n_bins))))
-            low, high = inverted_interval(shown, tried, 0, level)
+            (error,) = noisy_errors([chosen], data, n_bins, n_resamples, rng)
+            low, high = error.interval(level)
         elif chosen.is_error:
             low, high = max(low, 0.0), max(high, 0.0)
     return Interval(observed, low, high, float(drawn.std()), level, n_resamples)
@@ -230,6 +217,7 @@ def _function_values(
     return value(data.weight), np.array([value(weight * times) for times in draws])
 
 
+@documented
 def compare_paired(
     first: Any,
     second: Any,
@@ -254,29 +242,20 @@ def compare_paired(
         Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
     second : array of shape (n_rows, n_classes) or (n_rows,)
         The same of the other model.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
+    {labels}
     metric : str, default "brier"
         A name in ``METRICS``.
-    n_bins : int, default 15
-        The number of bins.
+    {n_bins}
     level : float, default 0.95
         The confidence level.
     n_resamples : int, default 1000
         How often rows are drawn.
-    random_state : int, numpy.random.Generator or None, optional
-        The seed of the draws; None is 0.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {random_state}
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -285,8 +264,7 @@ def compare_paired(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -320,17 +298,10 @@ def compare_paired(
     drawn = [paired_draws([chosen], data, n_bins, n_resamples, rng)[:, 0] for data in pair]
     if chosen.is_error:
         _require_interval(chosen)
-        sides = [_side(chosen, data, n_bins, n_resamples, rng) for data in pair]
-        found = gap_of_errors(sides[0], sides[1], correlation_of(*drawn), level)
+        one, two = (  # by the same draws
+            noisy_errors([chosen], data, n_bins, n_resamples, deepcopy(rng))[0] for data in pair
+        )
+        found = gap_of_errors(one, two, correlation_of(*drawn), level)
     else:
         found = gap_of_means(values[0] - values[1], float((drawn[0] - drawn[1]).std()), level)
     return PairedComparison(metric, values[0], values[1], *found, level, n_resamples)
-
-
-def _side(
-    metric: Metric, data: Labelled, n_bins: int, n_draws: int, rng: np.random.Generator
-) -> Side:
-    """The true errors that may show the observed one, by the same draws for both sides."""
-    drawing = Drawing([metric.inverted], n_draws, deepcopy(rng))
-    tried = error_sample(metric.reads, data, n_bins).families(drawing)
-    return Side(float(np.mean(metric.inverted(bins_of(metric.reads, data, n_bins)))), tried, 0)

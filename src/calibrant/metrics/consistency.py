@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.common.random import generator
-from calibrant.common.types import InputKind, RandomState, RowRule
+from calibrant.common.docstrings import documented
+from calibrant.common.types import InputKind, RandomState, RowRule, generator
+from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._intervals import check_resamples, p_value_of
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._notions import Notion, RowNotion
-from calibrant.metrics._readings import DEFAULT_BINS, error_sample
 from calibrant.metrics._registry import drawn_metric
-from calibrant.metrics._resampling import Drawing
+from calibrant.metrics._resampling import Drawing, null_values
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
@@ -58,6 +58,7 @@ class CalibrationTest:
     notion: Notion
 
 
+@documented
 def calibration_test(
     probs: Any,
     labels: Any,
@@ -76,29 +77,19 @@ def calibration_test(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
+    {probs}
+    {labels}
     metric : str, default "ece"
         The name of a calibration error in ``METRICS``.
-    n_bins : int, default 15
-        The number of bins.
+    {n_bins}
     n_resamples : int, default 1000
         How often labels are drawn.
-    random_state : int, numpy.random.Generator or None, optional
-        The seed of the draws; None is 0.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {random_state}
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -107,8 +98,7 @@ def calibration_test(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -130,7 +120,7 @@ def calibration_test(
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     error = drawn_metric(metric, weighted=data.weighted, errors_only=True)
     drawing = Drawing([error.statistic], n_resamples, generator(random_state))
-    null = error_sample(error.reads, data, n_bins).null(drawing)[:, 0]
+    null = null_values(error.reads, data, n_bins, drawing)[:, 0]
     observed = error.value(data, n_bins)
     return CalibrationTest(
         metric=metric,

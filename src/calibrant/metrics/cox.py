@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, expit, logit
 
+from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind, RowRule
 from calibrant.data.weights import effective_rows, shares
-from calibrant.metrics._labelled import labelled
+from calibrant.metrics._labelled import Outcomes, labelled, outcomes_of
 from calibrant.metrics._notions import ScoreNotion, score_notion
-from calibrant.metrics._outcomes import Outcomes, outcomes_of
 
 _CERTAIN = 1e-12  # chances are kept so far from 0 and 1
 _MOST_STEPS = 100
@@ -59,6 +59,7 @@ class CoxTest:
     notion: ScoreNotion
 
 
+@documented
 def cox_test(
     probs: Any,
     labels: Any,
@@ -73,21 +74,13 @@ def cox_test(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    notion : {"confidence", "class-1", "classwise"}, optional
-        The null hypothesis: the largest probability is calibrated, that of class 1 of two, or
-        those of all classes. By default that of class 1 with two classes, else the largest.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {tested_notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -96,8 +89,7 @@ def cox_test(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -129,10 +121,9 @@ def cox_test(
 
 def _test(part: Outcomes, notion: ScoreNotion) -> CoxTest:
     """The fit and the test of one pair of columns."""
-    counted = part.weight > 0.0
-    weight = part.weight[counted]
-    weight = shares(weight) * effective_rows(weight)
-    x, hit = log_odds(part.score[counted]), part.hit[counted]
+    part = part.of_some_weight()
+    weight = shares(part.weight) * effective_rows(part.weight)
+    x, hit = log_odds(part.score), part.hit
     varies = bool(np.ptp(x) > 1e-9)
     columns = np.stack([np.ones(len(x)), x], axis=1)[:, : 2 if varies else 1]
     offset = np.zeros(len(x)) if varies else x

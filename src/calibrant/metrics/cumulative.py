@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind, RowRule
 from calibrant.data.weights import copy_squares
-from calibrant.metrics._labelled import Labelled, labelled
+from calibrant.metrics._labelled import Labelled, Outcomes, labelled, outcomes_of
 from calibrant.metrics._notions import ScoreNotion, score_notion
-from calibrant.metrics._outcomes import Outcomes, outcomes_of
 
 _TERMS = np.arange(1.0, 40.0)
 _SWITCH = 1.5  # where both series of a distribution need only a few terms
@@ -46,6 +46,7 @@ class CumulativeTest:
     notion: ScoreNotion
 
 
+@documented
 def ks_test(
     probs: Any,
     labels: Any,
@@ -60,21 +61,13 @@ def ks_test(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    notion : {"confidence", "class-1", "classwise"}, optional
-        The null hypothesis: the largest probability is calibrated, that of class 1 of two, or
-        those of all classes. By default that of class 1 with two classes, else the largest.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {tested_notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -83,8 +76,7 @@ def ks_test(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -111,6 +103,7 @@ def ks_test(
     return _test(data, score_notion(notion, data.n_classes), farthest, ks_p_value)
 
 
+@documented
 def kuiper_test(
     probs: Any,
     labels: Any,
@@ -125,21 +118,13 @@ def kuiper_test(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    notion : {"confidence", "class-1", "classwise"}, optional
-        The null hypothesis: the largest probability is calibrated, that of class 1 of two, or
-        those of all classes. By default that of class 1 with two classes, else the largest.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {tested_notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -148,8 +133,7 @@ def kuiper_test(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -180,24 +164,18 @@ def _test(
     p_value: Callable[[float], float],
 ) -> CumulativeTest:
     """The test of the one pair of columns, or of the class with the most evidence."""
-    parts = [_one_test(part, extent, p_value) for part in outcomes_of(data, notion)]
+    tests = []
+    for part in outcomes_of(data, notion):
+        path, deviation = cumulative_differences(part)
+        total, strayed = float(part.weight.sum()), float(extent(path))
+        if deviation > 1e-12 * total:
+            statistic = strayed / deviation
+        else:  # certain predictions: right everywhere, or refuted
+            statistic = 0.0 if strayed <= 1e-9 * total else np.inf
+        tests.append((strayed / total, statistic, p_value(statistic)))
     # Where p-values underflow, the statistic still tells which is the smallest.
-    error, statistic, p = min(parts, key=lambda part: (part[2], -part[1]))
-    return CumulativeTest(error, statistic, min(1.0, len(parts) * p), notion)
-
-
-def _one_test(
-    part: Outcomes, extent: Callable[[Floats], Floats], p_value: Callable[[float], float]
-) -> tuple[float, float, float]:
-    """The error, the statistic and its p-value."""
-    path, deviation = cumulative_differences(part)
-    total = float(part.weight.sum())
-    strayed = float(extent(path))
-    if deviation > 1e-12 * total:
-        statistic = strayed / deviation
-    else:  # certain predictions: right everywhere, or refuted
-        statistic = 0.0 if strayed <= 1e-9 * total else np.inf
-    return strayed / total, statistic, p_value(statistic)
+    error, statistic, p = min(tests, key=lambda test: (test[2], -test[1]))
+    return CumulativeTest(error, statistic, min(1.0, len(tests) * p), notion)
 
 
 def cumulative_differences(part: Outcomes) -> tuple[Floats, float]:

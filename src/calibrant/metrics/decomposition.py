@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calibrant.common.random import generator
-from calibrant.common.types import Floats, InputKind, RandomState, RowRule
+from calibrant.common.docstrings import documented
+from calibrant.common.types import Floats, InputKind, RandomState, RowRule, generator
 from calibrant.data.binning import BinStats
-from calibrant.metrics._isotonic_column import IsotonicColumn
-from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._outcomes import class_outcomes
-from calibrant.metrics._readings import bins_of, row_scores
+from calibrant.data.weights import copy_squares, row_counts, weighted_mean
+from calibrant.metrics._bins import bins_of, row_scores
+from calibrant.metrics._labelled import Labelled, Outcomes, class_outcomes, labelled
 from calibrant.metrics.binned import debiased_squares
 from calibrant.metrics.scores import brier_rows
 
@@ -63,6 +63,7 @@ class BrierDecomposition:
         return self.uncertainty - self.refinement
 
 
+@documented
 def brier_decomposition(
     probs: Any,
     labels: Any,
@@ -79,10 +80,8 @@ def brier_decomposition(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
+    {probs}
+    {labels}
     n_bins : int, optional
         Shift each of so many equal-width bins to its frequency; by default every class is
         recalibrated by isotonic regression.
@@ -91,14 +90,10 @@ def brier_decomposition(
         CORP's "miscalibration", which is never below 0.
     random_state : int, numpy.random.Generator or None, optional
         The seed of the draws that the noise of isotonic regression is found by; None is 0.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -107,8 +102,7 @@ def brier_decomposition(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -142,7 +136,7 @@ def split_brier(
     debiased: bool = True,
 ) -> BrierDecomposition:
     """The parts of the Brier score."""
-    score = data.mean(row_scores(brier_rows, data))
+    score = weighted_mean(row_scores(brier_rows, data), data.weight)
     if n_bins is None:
         saved = _isotonic_saving(data, rng)
     else:
@@ -185,3 +179,43 @@ def _isotonic_saving(data: Labelled, rng: np.random.Generator) -> Saving:
         )
     total = float(data.weight.sum())
     return Saving(found / total, noise / total)
+
+
+class IsotonicColumn(NamedTuple):
+    """Distinct scores, and the weights and events of the rows at each."""
+
+    chance: Floats
+    weight: Floats
+    events: Floats
+    squares: Floats  # sums of squared weights
+    group: NDArray[np.intp]  # the row's place among the scores
+    copies: NDArray[np.int64]  # how many rows a row stands for, each of weight ``one``
+    one: Floats
+
+    @classmethod
+    def of(cls, part: Outcomes) -> IsotonicColumn:
+        """The column of the rows that count."""
+        part = part.of_some_weight()
+        chance, group = np.unique(part.score, return_inverse=True)
+        weight = np.bincount(group, part.weight).astype(np.float64)
+        events = np.bincount(group, part.weight * part.hit).astype(np.float64)
+        squares = np.bincount(group, copy_squares(part.weight)).astype(np.float64)
+        return cls(chance, weight, events, squares, group, *row_counts(part.weight))
+
+    def drawn(self, rng: np.random.Generator, chance: Floats) -> Floats:
+        """Events that come with these chances, one for each distinct score."""
+        hits = rng.binomial(self.copies, chance[self.group])
+        return np.bincount(self.group, self.one * hits).astype(np.float64)
+
+    def fitted(self, events: Floats) -> Floats:
+        """The frequency at each score, by isotonic regression."""
+        from scipy.optimize import isotonic_regression  # takes longer to import than all metrics
+
+        return np.asarray(isotonic_regression(events / self.weight, weights=self.weight).x)
+
+    def saved(self, events: Floats) -> float:
+        """The squared error, less that of the isotonic fit; equal probabilities stay equal."""
+        frequency = events / self.weight
+        # The spread of the labels at one probability is in both errors.
+        before, after = ((values - frequency) ** 2 for values in (self.chance, self.fitted(events)))
+        return float(self.weight @ (before - after))

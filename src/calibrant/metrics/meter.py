@@ -1,22 +1,29 @@
-"""A meter that sees rows once, in any order and on any machine, and forgets them."""
+"""Meters that see rows once, in any order and on any machine, and forget them.
+
+``CalibrationMeter`` takes whole rows; ``ConfidenceMeter`` serves outputs in which only the
+probability of the predicted class was kept.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from reprlib import repr as shown
 from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.common.docstrings import documented
 from calibrant.common.tables import counted
 from calibrant.common.threads import OwnLock
 from calibrant.common.types import Floats, InputKind, RowRule
 from calibrant.data.binning import equal_width_edges
+from calibrant.data.checks import as_numpy, as_weights
+from calibrant.data.rows import Rows
 from calibrant.metrics import _meter_files as files
-from calibrant.metrics._batches import Batch
-from calibrant.metrics._labelled import check_row_rule
-from calibrant.metrics._meter_report import MeterReport, report
+from calibrant.metrics._bins import DEFAULT_BINS
+from calibrant.metrics._labelled import Batch, Labelled, ScoresAndHits, check_row_rule
 from calibrant.metrics._meter_state import (
     Layout,
     MeterState,
@@ -26,27 +33,25 @@ from calibrant.metrics._meter_state import (
     total,
 )
 from calibrant.metrics._notions import RowNotion, check_row_notion, row_notion
-from calibrant.metrics._readings import DEFAULT_BINS
+from calibrant.metrics._registry import METRICS
+from calibrant.metrics._reports import MeterReport, report
 
 _SETTINGS = ("n_bins", "input", "row_sums", "classwise", "notion")
+_KNOWN_OF_CONFIDENCES = ("equal-width", "equal-mass", "cells")  # what the top label determines
 
 
+@documented
 class CalibrationMeter:
     """Calibration metrics in constant memory; meters of different rows merge.
 
     Parameters
     ----------
-    n_bins : int, default 15
-        The number of bins.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
+    {n_bins}
+    {input_probs}
+    {row_sums}
     classwise : bool, default True
         Whether to keep the bins of every class; without them very many classes cost nothing.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
+    {notion}
 
     Raises
     ------
@@ -87,8 +92,8 @@ class CalibrationMeter:
         self._lock = OwnLock()  # held while it is replaced
 
     def __repr__(self) -> str:
-        bins = counted(self.n_bins, "bin")
-        return f"CalibrationMeter({counted(self._row_count, 'row')}, {bins}, {self.input})"
+        rows = counted(0 if (state := self._state) is None else state.n_rows, "row")
+        return f"CalibrationMeter({rows}, {counted(self.n_bins, 'bin')}, {self.input})"
 
     def _repr_html_(self) -> str | None:
         """The table of ``compute``; None, for the plain text, before the first row."""
@@ -97,6 +102,7 @@ class CalibrationMeter:
 
     # --- rows in, numbers out ---
 
+    @documented
     def update(
         self,
         scores: Any,
@@ -111,12 +117,9 @@ class CalibrationMeter:
         ----------
         scores : array of shape (n_rows, n_classes) or (n_rows,)
             Probabilities or logits, as the meter was told; 1-D for class 1 of two.
-        labels : array of shape (n_rows,)
-            The true classes as integers from 0, or one-hot rows.
-        sample_weight : array of shape (n_rows,), optional
-            The weight of each row; all 1 by default.
-        ignore_index : int, optional
-            Rows with this label are left out.
+        {labels}
+        {sample_weight}
+        {ignore_index}
 
         Returns
         -------
@@ -339,11 +342,6 @@ class CalibrationMeter:
 
     # --- inside ---
 
-    @property
-    def _row_count(self) -> int:
-        state = self._state
-        return 0 if state is None else state.n_rows
-
     def _settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _SETTINGS}
 
@@ -360,10 +358,10 @@ class CalibrationMeter:
 
     def _measured(self, batch: Batch, state: MeterState | None) -> MeterState | None:
         """What the rows of a batch add to a state; None where it has none that count."""
-        layout = self._layout(batch.n_classes, score_names())
+        layout = self._layout(batch.rows.n_classes, score_names())
         if state is not None:
             check_same(state.layout, layout)
-        if not len(batch.rows):
+        if not len(batch.kept):
             return None
         added = MeterState.empty(layout)
         for rows in batch.tiles():
@@ -386,3 +384,177 @@ def _check_types(document: Mapping[str, Any]) -> None:
         raise ValueError(f"scores must be a list of names, got {shown(scores)}")
     if len(set(scores)) < len(scores):
         raise ValueError(f"scores must be different names, got {shown(scores)}")
+
+
+# --- of confidences alone ---------------------------------------------------------------------
+
+
+class _TopLabels(Labelled):
+    """Rows of which only the confidence is known, and whether the prediction is right."""
+
+    @property
+    def top_label(self) -> ScoresAndHits:
+        return self.rows.scores[:, 0], self.rows.labels == 1
+
+    normalized = top_label
+
+
+@documented
+class ConfidenceMeter:
+    """Metrics of the predicted class' probability, in constant memory; meters merge.
+
+    Parameters
+    ----------
+    {n_bins}
+
+    See Also
+    --------
+    CalibrationMeter : The same for whole rows of probabilities, with all metrics.
+
+    Notes
+    -----
+    Threads may share a meter: every row of every ``update`` is counted once.
+
+    Examples
+    --------
+    >>> meter = ConfidenceMeter().update([0.9, 0.8, 0.6], [2, 0, 1], [2, 0, 0])
+    >>> round(meter.compute().accuracy, 4)
+    0.6667
+    """
+
+    def __init__(self, n_bins: int = DEFAULT_BINS) -> None:
+        equal_width_edges(n_bins)  # refuses what is no number of bins
+        self.n_bins = int(n_bins)
+        layout = Layout(self.n_bins, 2, False, ("accuracy",), "confidence")
+        self._seen = (MeterState.empty(layout), 0)  # and the number of classes; replaced together
+        self._lock = OwnLock()  # held while they are replaced
+
+    def __repr__(self) -> str:
+        rows = counted(self._seen[0].n_rows, "row")
+        return f"ConfidenceMeter({rows}, {counted(self.n_bins, 'bin')})"
+
+    @documented
+    def update(
+        self,
+        confidences: Any,
+        predictions: Any,
+        labels: Any,
+        sample_weight: Any = None,
+        *,
+        ignore_index: int | None = None,
+    ) -> Self:
+        """Add rows. A refused array leaves the meter as it was.
+
+        Parameters
+        ----------
+        confidences : array of shape (n_rows,)
+            The probability of each predicted class.
+        predictions : array of shape (n_rows,)
+            The predicted classes.
+        labels : array of shape (n_rows,)
+            The true classes.
+        {sample_weight}
+        {ignore_index}
+
+        Returns
+        -------
+        ConfidenceMeter
+            The meter itself.
+
+        Raises
+        ------
+        ValueError
+            Where an array is refused.
+        """
+        said = as_numpy(confidences, "confidences").astype(np.float64)
+        chosen, true = as_numpy(predictions, "predictions"), as_numpy(labels)
+        for name, array in (("predictions", chosen), ("labels", true)):
+            if array.shape != said.shape or said.ndim != 1:
+                raise ValueError(
+                    f"confidences and {name} must have one shape (rows,), got {said.shape} and "
+                    f"{array.shape}"
+                )
+        weight = None if sample_weight is None else as_weights(sample_weight, len(said))
+        kept = np.arange(len(said))
+        if ignore_index is not None:
+            kept = np.flatnonzero(true != ignore_index)
+        # Errors name rows by their numbers in the arrays given.
+        bad = kept[~((said[kept] >= 0.0) & (said[kept] <= 1.0 + 1e-6))]
+        if len(bad):
+            raise ValueError(f"confidences must lie in [0, 1], got {said[bad[0]]} in row {bad[0]}")
+        for name, array in (("predictions", chosen[kept]), ("labels", true[kept])):
+            if array.dtype.kind not in "iu" or (len(array) and array.min() < 0):
+                raise ValueError(f"{name} must be classes: whole numbers of at least 0")
+        if len(kept):
+            right = (chosen == true).astype(np.int64)
+            rows = Rows(said[:, None], right, weight, "probs").take(kept)
+            added = MeterState.empty(self._seen[0].layout)
+            added.add(_TopLabels(rows, "confidence", streamed=True))
+            classes = 1 + int(max(chosen[kept].max(), true[kept].max()))
+            with self._lock:
+                state, n_classes = self._seen
+                self._seen = (state + added, max(n_classes, classes))
+        return self
+
+    def merge(self, other: ConfidenceMeter) -> ConfidenceMeter:
+        """Make a new meter of the rows of both; their bins must be the same.
+
+        Parameters
+        ----------
+        other : ConfidenceMeter
+            The meter of other rows.
+
+        Returns
+        -------
+        ConfidenceMeter
+            The meter of all rows.
+
+        Raises
+        ------
+        ValueError
+            Where the numbers of bins differ.
+        """
+        if self.n_bins != other.n_bins:
+            raise ValueError(
+                f"meters merge only where their bins are the same, got {self.n_bins} and "
+                f"{other.n_bins}"
+            )
+        merged = ConfidenceMeter(self.n_bins)
+        (mine, my_classes), (theirs, their_classes) = self._seen, other._seen
+        merged._seen = (mine + theirs, max(my_classes, their_classes))
+        return merged
+
+    def compute(self) -> MeterReport:
+        """Compute all metrics that the confidences determine.
+
+        Returns
+        -------
+        MeterReport
+            The metrics by name, and the bins. ``n_classes`` is one more than the largest class
+            that was predicted or true.
+
+        Raises
+        ------
+        ValueError
+            Where the meter has not seen a row.
+        """
+        state, n_classes = self._seen
+        if not state.n_rows:
+            raise ValueError("a meter must see at least one row before compute, got none")
+        full, known = report(state), {}
+        for name, value in full.metrics.items():
+            metric = METRICS[name]
+            reads = metric.merging.reads if metric.merging is not None else None
+            if name == "accuracy" or (reads or metric.reads) in _KNOWN_OF_CONFIDENCES:
+                known[name] = value
+        return replace(full, metrics=known, n_classes=n_classes)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """All counts as one flat vector (a copy)."""
+        return self._seen[0].counts.copy()
+
+    @property
+    def sums(self) -> Floats:
+        """All sums as one flat vector (a copy)."""
+        return self._seen[0].sums.copy()

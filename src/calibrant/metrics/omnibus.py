@@ -17,21 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
-from calibrant.common.random import generator
-from calibrant.common.types import Floats, InputKind, Labels, RandomState, RowRule
-from calibrant.metrics._class_resampling import draw_labels
+from calibrant.common.docstrings import documented
+from calibrant.common.types import Floats, InputKind, Labels, RandomState, RowRule, generator
+from calibrant.data.rows import Rows
 from calibrant.metrics._intervals import check_resamples
-from calibrant.metrics._labelled import Labelled, labelled
-from calibrant.metrics._resampling import batches_of
+from calibrant.metrics._labelled import Labelled, Outcomes, labelled, outcomes_of
+from calibrant.metrics._resampling import batches_of, draw_labels
 from calibrant.metrics.cox import log_odds
 from calibrant.metrics.cumulative import span, summed_up
-from calibrant.metrics.kernel_test import (
-    MOST_ROWS,
-    ChosenRows,
-    PairSums,
-    check_max_rows,
-    some_rows,
-)
+from calibrant.metrics.kernel import MOST_ROWS, PairSums, check_max_rows, some_rows
 
 _DRAWN_ROWS = 20_000
 
@@ -64,6 +58,7 @@ class OmnibusTest:
     n_resamples: int
 
 
+@documented
 def omnibus_test(
     probs: Any,
     labels: Any,
@@ -81,10 +76,8 @@ def omnibus_test(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
+    {probs}
+    {labels}
     notion : {"canonical", "confidence"}, default "canonical"
         The null hypothesis: the probabilities of all classes together are calibrated (with two
         classes: those of class 1), or the largest one is.
@@ -93,16 +86,11 @@ def omnibus_test(
     max_rows : int, default 20000
         Of more rows than these, so many are drawn without replacement and looked at; the kernel
         test looks at 2,000 of them.
-    random_state : int, numpy.random.Generator or None, optional
-        The seed of the draws; None is 0.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {random_state}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -111,8 +99,7 @@ def omnibus_test(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -135,10 +122,8 @@ def omnibus_test(
         raise ValueError(f'notion must be "canonical" or "confidence", got {notion!r}')
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     rng = generator(random_state)
-    rows = some_rows(data, max_rows, rng)
-    tests: _Tests = (
-        _AllClasses.of(data, rows, rng) if notion == "canonical" else _TopLabel.of(data, rows)
-    )
+    rows = some_rows(data.rows, max_rows, rng)
+    tests: _Tests = _AllClasses.of(rows, rng) if notion == "canonical" else _TopLabel.of(rows)
     values = np.concatenate([tests.observed(), *tests.drawn(n_resamples, rng)])
     p_values = [_ranked(-column) for column in values.T]
     smallest = np.min([_approximate(column) for column in values.T], axis=0)
@@ -146,7 +131,7 @@ def omnibus_test(
         p_value=_ranked(smallest),
         notion=notion,
         parts=dict(zip(tests.names, p_values, strict=True)),
-        n_rows=len(rows.places),
+        n_rows=len(rows),
         n_resamples=n_resamples,
     )
 
@@ -191,87 +176,72 @@ class _Tests(Protocol):
 class _TopLabel:
     """The largest probability and whether it is right, in ascending order of the former."""
 
-    score: Floats
-    hit: NDArray[np.bool_]
-    weight: Floats
+    part: Outcomes
     names: ClassVar[tuple[str, ...]] = ("kuiper", "cox")
 
     @classmethod
-    def of(cls, data: Labelled, rows: ChosenRows) -> _TopLabel:
-        """Some rows of a data set."""
-        score, hit = data.top_label
-        order = np.argsort(score[rows.places], kind="stable")
-        index = rows.places[order]
-        return cls(np.clip(score[index], 0.0, 1.0), hit[index], rows.weight[order])
+    def of(cls, rows: Rows) -> _TopLabel:
+        """Rows in any order."""
+        (part,) = outcomes_of(Labelled(rows, "confidence"), "confidence")
+        return cls(part.take(np.argsort(part.score, kind="stable")))
 
     def observed(self) -> Floats:
-        return self._statistics(self.hit[:, None])
+        return self._statistics(self.part.hit[:, None])
 
     def drawn(self, n_draws: int, rng: np.random.Generator) -> Iterator[Floats]:
-        for size in batches_of(n_draws, len(self.score)):
-            yield self._statistics(rng.random((len(self.score), size)) < self.score[:, None])
+        score = self.part.scores
+        for size in batches_of(n_draws, len(score)):
+            yield self._statistics(rng.random((len(score), size)) < score)
 
     def _statistics(self, hits: NDArray[np.bool_]) -> Floats:
-        steps = self.weight[:, None] * (hits - self.score[:, None])
-        return np.stack([span(summed_up(self.score, steps)), self._cox(steps)], axis=1)
-
-    def _cox(self, steps: Floats) -> Floats:
-        """The score statistic of slope 1 and intercept 0."""
-        columns = np.stack([np.ones(len(self.score)), log_odds(self.score)])
+        score, weight = self.part.score, self.part.weight
+        steps = weight[:, None] * (hits - score[:, None])
+        # the score statistic of Cox's slope 1 and intercept 0
+        columns = np.stack([np.ones(len(score)), log_odds(score)])
         slopes = columns @ steps
-        variance = self.weight**2 * self.score * (1.0 - self.score)
-        inverse = np.linalg.pinv((columns * variance) @ columns.T)
-        return np.asarray((slopes * (inverse @ slopes)).sum(axis=0))
+        inverse = np.linalg.pinv((columns * (weight**2 * score * (1.0 - score))) @ columns.T)
+        cox = np.asarray((slopes * (inverse @ slopes)).sum(axis=0))
+        return np.stack([span(summed_up(score, steps)), cox], axis=1)
 
 
 @dataclass(frozen=True)
 class _AllClasses:
-    """Probabilities and labels in ascending order of class 1's of two, or the largest of more."""
+    """Rows in ascending order of class 1's probability of two, or of the largest of more."""
 
-    probs: Floats
-    labels: Labels
-    weight: Floats
+    rows: Rows
+    score: Floats
+    event: NDArray[np.intp]  # the class that the score promises
     looked_at: NDArray[np.intp]  # by the kernel test
     names: ClassVar[tuple[str, ...]] = ("kuiper", "spiegelhalter", "skce")
 
     @classmethod
-    def of(cls, data: Labelled, rows: ChosenRows, rng: np.random.Generator) -> _AllClasses:
-        """Some rows of a data set."""
-        probs = rows.of(data)
-        order = np.argsort(_scored(probs)[0], kind="stable")
+    def of(cls, rows: Rows, rng: np.random.Generator) -> _AllClasses:
+        """Rows in any order."""
+        probs = rows.scores
+        event = np.ones(len(rows), np.intp) if rows.n_classes == 2 else probs.argmax(axis=1)
+        score = np.take_along_axis(probs, event[:, None], axis=1)[:, 0]
+        order = np.argsort(score, kind="stable")
         some = np.arange(len(order))
         if len(order) > MOST_ROWS:
             some = np.sort(rng.choice(some, MOST_ROWS, replace=False))
-        return cls(probs[order], data.labels[rows.places][order], rows.weight[order], some)
+        return cls(rows.take(order), score[order], event[order], some)
 
     def observed(self) -> Floats:
-        return self._statistics(self.labels[:, None])
+        return self._statistics(self.rows.labels[:, None])
 
     def drawn(self, n_draws: int, rng: np.random.Generator) -> Iterator[Floats]:
-        return map(self._statistics, draw_labels(self.probs, n_draws, rng))
+        return map(self._statistics, draw_labels(self.rows.scores, n_draws, rng))
 
     def _statistics(self, labels: Labels) -> Floats:
-        score, event = _scored(self.probs)
-        steps = self.weight[:, None] * ((labels == event[:, None]) - score[:, None])
-        true = np.take_along_axis(self.probs, labels, axis=1)
-        promised = self.weight @ (self.probs**2).sum(axis=1)
-        brier = np.abs(promised - self.weight @ true)
-        return np.stack([span(summed_up(score, steps)), brier, self._skce(labels)], axis=1)
-
-    def _skce(self, labels: Labels) -> Floats:
-        if len(self.looked_at) < 2:  # one row has no pair
-            return np.zeros(labels.shape[1])
-        return self._pairs.errors(labels[self.looked_at])
+        probs, weight = self.rows.scores, self.rows.weight
+        steps = weight[:, None] * ((labels == self.event[:, None]) - self.score[:, None])
+        true = np.take_along_axis(probs, labels, axis=1)
+        brier = np.abs(weight @ (probs**2).sum(axis=1) - weight @ true)
+        skce = np.zeros(labels.shape[1])  # one row has no pair
+        if len(self.looked_at) > 1:
+            skce = self._pairs.errors(labels[self.looked_at])
+        return np.stack([span(summed_up(self.score, steps)), brier, skce], axis=1)
 
     @cached_property
     def _pairs(self) -> PairSums:
-        some = self.looked_at
-        return PairSums.of(self.probs[some], self.weight[some], "exponential", None)
-
-
-def _scored(probs: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """A score per row and the class that it promises: class 1 of two, or the most likely."""
-    if probs.shape[1] == 2:
-        return probs[:, 1], np.ones(len(probs), np.intp)
-    top = probs.argmax(axis=1)
-    return np.take_along_axis(probs, top[:, None], axis=1)[:, 0], top
+        return PairSums.of(self.rows.take(self.looked_at), "exponential", None)

@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 
 from calibrant.common.arrays import like
 from calibrant.common.arrays import row_sums as sums_of_rows
-from calibrant.common.types import Array, Floats, InputKind, Labels, RowRule
+from calibrant.common.docstrings import documented
+from calibrant.common.types import Array, Floats, InputKind, RowRule
+from calibrant.data.weights import weighted_mean
 from calibrant.metrics._labelled import Labelled, labelled, take_class
 
 # --- functions --------------------------------------------------------------------------------
 
 
+@documented
 def accuracy(
     probs: Any,
     labels: Any,
@@ -28,18 +31,12 @@ def accuracy(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -48,8 +45,7 @@ def accuracy(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Examples
     --------
@@ -57,9 +53,10 @@ def accuracy(
     0.5
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return data.mean(correct_rows(data))
+    return weighted_mean(correct_rows(data), data.weight)
 
 
+@documented
 def nll(
     probs: Any,
     labels: Any,
@@ -73,18 +70,12 @@ def nll(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -93,8 +84,7 @@ def nll(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -113,9 +103,10 @@ def nll(
     2000.0
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return data.mean(nll_rows(data))
+    return weighted_mean(nll_rows(data), data.weight)
 
 
+@documented
 def brier(
     probs: Any,
     labels: Any,
@@ -129,18 +120,12 @@ def brier(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -149,8 +134,7 @@ def brier(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     References
     ----------
@@ -163,9 +147,10 @@ def brier(
     0.25
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return data.mean(brier_rows(data))
+    return weighted_mean(brier_rows(data), data.weight)
 
 
+@documented
 def nll_per_row(
     probs: Any,
     labels: Any,
@@ -178,16 +163,11 @@ def nll_per_row(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -196,8 +176,7 @@ def nll_per_row(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Examples
     --------
@@ -208,6 +187,7 @@ def nll_per_row(
     return like(nll_rows(data), data.probs)
 
 
+@documented
 def brier_per_row(
     probs: Any,
     labels: Any,
@@ -220,16 +200,11 @@ def brier_per_row(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -238,8 +213,7 @@ def brier_per_row(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Examples
     --------
@@ -250,6 +224,7 @@ def brier_per_row(
     return like(brier_rows(data), data.probs)
 
 
+@documented
 def calibration_gain(
     base_probs: Any,
     probs: Any,
@@ -266,18 +241,12 @@ def calibration_gain(
     ----------
     base_probs : array of shape (n_rows, n_classes) or (n_rows,)
         What ``probs`` were before calibration.
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -286,8 +255,7 @@ def calibration_gain(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -308,7 +276,8 @@ def calibration_gain(
         labelled(scores, labels, sample_weight, row_sums, input, ignore_index)
         for scores in (base_probs, probs)
     )
-    return base.mean(brier_rows(base)) - calibrated.mean(brier_rows(calibrated))
+    before, after = (weighted_mean(brier_rows(data), data.weight) for data in (base, calibrated))
+    return before - after
 
 
 # --- one score per row ------------------------------------------------------------------------
@@ -329,8 +298,6 @@ def nll_rows(data: Labelled) -> Floats:
 
 def brier_rows(data: Labelled) -> Floats:
     """The squared distance to the one-hot label, per row."""
-
-    def distance(tile: Array, labels: Labels) -> Array:
-        return sums_of_rows(tile * tile) - 2.0 * take_class(tile, labels) + 1.0
-
-    return data.by_tile(distance)
+    return data.by_tile(
+        lambda tile, labels: sums_of_rows(tile * tile) - 2.0 * take_class(tile, labels) + 1.0
+    )

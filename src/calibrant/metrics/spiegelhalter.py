@@ -14,7 +14,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from calibrant.common.arrays import row_sums as sums_of_rows
-from calibrant.common.types import Floats, InputKind, RowRule
+from calibrant.common.docstrings import documented
+from calibrant.common.types import InputKind, RowRule
 from calibrant.data.weights import copy_squares
 from calibrant.metrics._labelled import Labelled, labelled
 
@@ -37,6 +38,7 @@ class ZTest:
     p_value: float
 
 
+@documented
 def spiegelhalter_test(
     probs: Any,
     labels: Any,
@@ -51,20 +53,14 @@ def spiegelhalter_test(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
+    {probs}
+    {labels}
     notion : {"classes", "top-label"}, default "classes"
         The calibration of all classes, or of "the prediction is right" alone.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -73,8 +69,7 @@ def spiegelhalter_test(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -108,11 +103,7 @@ def promised_brier(data: Labelled, notion: Notion = "classes") -> ZTest:
         true = np.where(correct, chance, 1.0 - chance)
         squares = chance**2 + (1.0 - chance) ** 2
         cubes = chance**3 + (1.0 - chance) ** 3
-    return _z_test(squares - true, np.maximum(cubes - squares**2, 0.0), data.weight)
-
-
-def _z_test(excess: Floats, variance: Floats, weight: Floats) -> ZTest:
-    """The test of a weighted sum whose variance is known."""
+    excess, variance, weight = squares - true, np.maximum(cubes - squares**2, 0.0), data.weight
     total = float(weight @ excess)
     deviation = float(np.sqrt(copy_squares(weight) @ variance))
     if deviation > 1e-12 * weight.sum():

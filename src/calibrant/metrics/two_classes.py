@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc
 
+from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind, RowRule
 from calibrant.data.binning import Norm, Scheme, calibration_error, check_scheme
 from calibrant.data.weights import weighted_quantiles
-from calibrant.metrics._labelled import Labelled, labelled
+from calibrant.metrics._bins import DEFAULT_BINS
+from calibrant.metrics._labelled import Labelled, Outcomes, class_outcomes, labelled
 from calibrant.metrics._notions import check_two_classes
-from calibrant.metrics._outcomes import Outcomes, class_outcomes
-from calibrant.metrics._readings import DEFAULT_BINS
 
 _SPAN = 0.75  # the share of rows in a window of the smooth curve
 _MOST_PLACES = 500  # where the curve is computed; it is linear in between
@@ -66,6 +66,7 @@ class HosmerLemeshowTest:
     degrees: int
 
 
+@documented
 def class1_ece(
     probs: Any,
     labels: Any,
@@ -82,24 +83,15 @@ def class1_ece(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    n_bins : int, default 15
-        The number of bins.
-    norm : {1, 2, "max"}, default 1
-        The mean gap of the bins, its root mean square, or the largest gap.
-    scheme : {"equal-width", "equal-mass"}, default "equal-width"
-        Bins of equal width, or with equally many rows.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {n_bins}
+    {norm}
+    {scheme}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -108,8 +100,7 @@ def class1_ece(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -132,6 +123,7 @@ def class1_ece(
     return float(calibration_error(_class_1(data).bins(n_bins, scheme), norm))
 
 
+@documented
 def calibration_indices(
     probs: Any,
     labels: Any,
@@ -145,18 +137,12 @@ def calibration_indices(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {probs}
+    {labels}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -165,8 +151,7 @@ def calibration_indices(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -193,6 +178,7 @@ def calibration_indices(
     return CalibrationIndices(float(part.weight @ gap / part.weight.sum()), *map(float, levels))
 
 
+@documented
 def hosmer_lemeshow_test(
     probs: Any,
     labels: Any,
@@ -208,22 +194,16 @@ def hosmer_lemeshow_test(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
+    {probs}
+    {labels}
     n_bins : int, default 10
         The number of bins (groups).
     fitted : bool, default False
         Whether the model was fitted on these very rows, which takes two degrees of freedom.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -232,8 +212,7 @@ def hosmer_lemeshow_test(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -270,8 +249,7 @@ def hosmer_lemeshow_test(
 def _class_1(data: Labelled) -> Outcomes:
     """The probability of class 1 and whether a row is of it, of the rows that count."""
     check_two_classes(data.n_classes)
-    part = class_outcomes(data, 1)
-    return part.of_rows(part.weight > 0.0)
+    return class_outcomes(data, 1).of_some_weight()
 
 
 def _smooth_frequency(part: Outcomes) -> Floats:
@@ -289,7 +267,16 @@ def _local_lines(part: Outcomes, places: Floats) -> Floats:
     """The value at each place of the line through the rows near it."""
     x = part.score[None, :] - places[:, None]
     distance = np.abs(x)
-    reach = np.maximum(_reach(distance, part.weight), 1e-9)[:, None] * (1.0 + 1e-9)
+    # how far the nearest rows reach that make up the window's share of the weight
+    if np.all(part.weight == part.weight[0]):
+        nearest = int(np.ceil(_SPAN * len(part))) - 1
+        reach = np.partition(distance, nearest, axis=1)[:, nearest]
+    else:
+        order = np.argsort(distance, axis=1)
+        inside = np.cumsum(part.weight[order], axis=1) < _SPAN * part.weight.sum()
+        last = np.take_along_axis(order, inside.sum(axis=1, keepdims=True), axis=1)
+        reach = np.take_along_axis(distance, last, axis=1)[:, 0]
+    reach = np.maximum(reach, 1e-9)[:, None] * (1.0 + 1e-9)
     w = part.weight * np.maximum(1.0 - (distance / reach) ** 3, 0.0) ** 3
     w /= w.sum(axis=1, keepdims=True)
     mean = (w * x).sum(axis=1)
@@ -299,14 +286,3 @@ def _local_lines(part: Outcomes, places: Floats) -> Floats:
     flat = spread <= 1e-12 * reach[:, 0] ** 2
     slope = np.where(flat, 0.0, slope / np.where(flat, 1.0, spread))
     return np.clip(event - slope * mean, 0.0, 1.0)
-
-
-def _reach(distance: Floats, weight: Floats) -> Floats:
-    """How far the nearest rows reach that make up the window's share of the weight."""
-    if np.all(weight == weight[0]):
-        nearest = int(np.ceil(_SPAN * len(weight))) - 1
-        return np.asarray(np.partition(distance, nearest, axis=1)[:, nearest])
-    order = np.argsort(distance, axis=1)
-    inside = np.cumsum(weight[order], axis=1) < _SPAN * weight.sum()
-    last = np.take_along_axis(order, inside.sum(axis=1, keepdims=True), axis=1)
-    return np.take_along_axis(distance, last, axis=1)[:, 0]

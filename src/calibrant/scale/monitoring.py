@@ -20,19 +20,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.common.documents import PlainDocument
 from calibrant.common.errors import warn
-from calibrant.common.frames import Backend, frame_of
-from calibrant.common.tables import counted
+from calibrant.common.json import PlainDocument
+from calibrant.common.tables import Backend, counted, frame_of
 from calibrant.common.threads import OwnLock
 from calibrant.common.types import Array, Floats, InputKind, RowRule
 from calibrant.data.checks import as_numpy, as_scores
-from calibrant.metrics._batches import Batch
+from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._drift import Evidence
-from calibrant.metrics._meter_report import report as metered
+from calibrant.metrics._labelled import Batch
 from calibrant.metrics._meter_state import MeterState, total
 from calibrant.metrics._notions import RowNotion, row_notion
-from calibrant.metrics._readings import DEFAULT_BINS
+from calibrant.metrics._reports import report as metered
 from calibrant.metrics.meter import CalibrationMeter
 from calibrant.scale._monitor_state import Progress, check_open, read_state
 from calibrant.scale._window_times import (
@@ -271,7 +270,7 @@ class CalibrationMonitor:
         if time is None:
             raise ValueError("windows of time need the time of the rows: update(.., time=..)")
         batch = self._batch(scores, labels, ignore_index)
-        seconds = row_seconds(time, len(batch.labels))
+        seconds = row_seconds(time, len(batch.rows))
         with self._lock:
             late = self._now.late_rows
             found = self._keep(self._by_time(batch, seconds, self.window))
@@ -445,7 +444,7 @@ class CalibrationMonitor:
 
     def _by_count(self, batch: Batch, window: int) -> _Step:
         """Add rows to windows of so many rows."""
-        now, found, rows = self._now, list[WindowReport](), batch.rows
+        now, found, rows = self._now, list[WindowReport](), batch.kept
         there = 0 if now.open is None else now.open.n_rows
         for _, part in _parts(batch, rows, (there + np.arange(len(rows))) // window):
             now = self._with_rows(now, part)
@@ -456,7 +455,7 @@ class CalibrationMonitor:
 
     def _by_time(self, batch: Batch, seconds: Floats, window: timedelta) -> _Step:
         """Add rows to windows of time; those that come too late are counted, and left out."""
-        now, found, rows = self._now, list[WindowReport](), batch.rows
+        now, found, rows = self._now, list[WindowReport](), batch.kept
         seconds = seconds[rows]
         at = window_numbers(seconds, window)
         check_jumps(at, seconds, rows, now.place if now.begun else None, window, self.max_jump)
@@ -553,7 +552,7 @@ def _parts(
     batch: Batch, rows: NDArray[np.intp], at: NDArray[np.int64]
 ) -> Iterator[tuple[int, Batch]]:
     """These rows by the windows that they are in; the whole batch is checked before the first."""
-    if len(rows) and len(rows) == len(batch.rows) and at.min() == at.max():
+    if len(rows) and len(rows) == len(batch.kept) and at.min() == at.max():
         yield int(at[0]), batch  # checked on its way into the meter
         return
     batch.check()

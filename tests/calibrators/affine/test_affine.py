@@ -34,9 +34,8 @@ from calibrant.calibrators import (
     VectorScaling,
 )
 from calibrant.calibrators._optimizers import lbfgs
-from calibrant.calibrators.affine._loss import (
+from calibrant.calibrators.affine._affine_loss import (
     NO_EVIDENCE,
-    AffineData,
     AffineLoss,
     Penalty,
     _fisher_squares,
@@ -45,6 +44,7 @@ from calibrant.calibrators.affine._loss import (
     evidence_penalty,
     fit_affine,
 )
+from calibrant.data.rows import Rows
 from crafting import with_formula
 from row_functions import log_softmax, softmax
 
@@ -72,18 +72,17 @@ def _loss(full, rows=40, classes=4, masked=False, seed=0):
         finite[np.arange(rows), labels] = True
     share = rng.random(rows)
     share /= share.sum()
-    return AffineLoss(AffineData(logits, logits, finite, labels, share, share), full)
+    return AffineLoss(Rows(logits, labels), logits, finite, share, share, full)
 
 
 def _row_gradients(loss):
     """The gradient of each row apart, at the start."""
-    data = loss.data
     result = []
-    for i in range(len(data.labels)):
-        one = [part[i : i + 1] for part in (data.features, data.inputs)]
-        finite = None if data.finite is None else data.finite[i : i + 1]
-        row = AffineData(*one, finite, data.labels[i : i + 1], np.ones(1), np.ones(1))
-        result.append(AffineLoss(row, loss.full).gradient(np.zeros(loss.size))[1])
+    for i in range(len(loss.features)):
+        row = slice(i, i + 1)
+        finite = None if loss.finite is None else loss.finite[row]
+        one = (loss.features[row], loss.inputs[row], finite, np.ones(1), np.ones(1))
+        result.append(AffineLoss(*one, loss.full).gradient(np.zeros(loss.size))[1])
     return np.array(result)
 
 
@@ -163,12 +162,12 @@ def test_gradient_is_that_of_finite_differences(full, masked):
 def test_fisher_is_the_mean_square_of_row_gradients(full):
     loss = _loss(full, masked=True)
     rows = _row_gradients(loss)
-    np.testing.assert_allclose(loss.fisher(np.zeros(loss.size)), loss.data.share @ rows**2)
+    np.testing.assert_allclose(loss.fisher(np.zeros(loss.size)), loss.share @ rows**2)
 
 
 def test_fisher_squares_are_those_of_all_pairs():
     loss = _loss(full=True, rows=30)
-    classes, share = loss.classes, loss.data.share
+    classes, share = loss.features.n_classes, loss.share
     gradients = _row_gradients(loss)[:, :-classes].reshape(-1, classes, classes)
     gradients[:, np.arange(classes), np.arange(classes)] = 0.0
     flat = gradients.reshape(len(gradients), -1)
@@ -184,10 +183,8 @@ def test_evidence_frees_a_matrix_only_where_there_is_something_to_find():
         logits = rng.normal(size=(2000, 6)) * 2.0
         scores = logits @ (np.eye(6) + turn * rng.normal(size=(6, 6)))
         labels = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
-        data = AffineData(
-            logits, logits, None, labels, np.full(2000, 1 / 2000), np.full(2000, 1 / 2000)
-        )
-        loss = AffineLoss(data, full=True)
+        share = np.full(2000, 1 / 2000)
+        loss = AffineLoss(Rows(logits, labels), logits, None, share, share, full=True)
         return evidence_penalty(loss, loss.fisher(np.zeros(loss.size)))
 
     nothing = [strength(0.0, seed) for seed in range(10)]
@@ -204,10 +201,10 @@ def test_mean_apart_and_joined_are_the_same_map():
 def test_float32_finds_the_same_map(monkeypatch):
     logits, labels = _some_logits(800, 6)
     options = {"full": True, "max_iter": 200, "report": lambda done, total: None}
-    penalty = Penalty(0.02, 0.02, 0.02)
-    wide = fit_affine(logits / 3.0, None, labels, np.ones(800), penalty, **options)
-    monkeypatch.setattr("calibrant.calibrators.affine._loss.NARROW_SIZE", 2)
-    narrow = fit_affine(logits / 3.0, None, labels, np.ones(800), penalty, **options)
+    penalty, features = Penalty(0.02, 0.02, 0.02), Rows(logits / 3.0, labels)
+    wide = fit_affine(features, None, penalty, **options)
+    monkeypatch.setattr("calibrant.calibrators.affine._affine_loss.NARROW_SIZE", 2)
+    narrow = fit_affine(features, None, penalty, **options)
     assert narrow.nll == pytest.approx(wide.nll, abs=1e-4)
     assert narrow.minimum.value <= wide.minimum.value + 1e-5
 

@@ -27,14 +27,18 @@ import diag_reference
 from calibrant import CalibrationWarning
 from calibrant.calibrators import DiagonalOrderPreserving, TemperatureScaling
 from calibrant.calibrators import _network as network
-from calibrant.calibrators.increasing._fit import Grid, GridLoss, NetworkLoss, make_grid
-from calibrant.calibrators.increasing._quadrature import (
+from calibrant.calibrators.increasing._fit import (
     ClenshawCurtisRule,
     CumulativeRule,
+    Grid,
+    GridLoss,
+    NetworkLoss,
     clenshaw_curtis,
     growth,
+    make_grid,
     output_for,
 )
+from calibrant.data.rows import Rows
 from calibrant.formulas import FormulaRows, IncreasingTable
 from calibrant.formulas._array_operations import NUMPY
 from row_functions import log_softmax, softmax
@@ -163,8 +167,8 @@ def test_grid_loss_is_exact_for_temperatures_and_close_for_others(classes):
     logits, labels = _some_logits(200, classes)
     logits[5, (labels[5] + 1) % classes] = -np.inf
     weight = np.random.default_rng(0).uniform(0.5, 2.0, 200)
-    grid = make_grid(logits, labels, 1.7)
-    loss = GridLoss(logits, labels, weight, grid, 1.7)
+    grid = make_grid(Rows(logits, labels), 1.7)
+    loss = GridLoss(Rows(logits, labels, weight), grid, 1.7)
     assert (not isinstance(loss.sums, np.ndarray)) == (classes == 3)
     curve = lambda x: x / 1.7 + 0.8 * np.sin(x / 4.0)  # noqa: E731
     for m, tolerance in ((lambda x: x / 1.7, 1e-12), (curve, 2e-4)):
@@ -179,8 +183,8 @@ def test_grid_loss_is_exact_for_temperatures_and_close_for_others(classes):
 @pytest.mark.parametrize("classes", [3, 60])
 def test_gradient_is_that_of_finite_differences(classes, rule):
     logits, labels = _some_logits(100, classes)
-    grid = make_grid(logits, labels, 1.7)
-    loss = GridLoss(logits, labels, np.ones(100), grid, 1.7)
+    grid = make_grid(Rows(logits, labels), 1.7)
+    loss = GridLoss(Rows(logits, labels, np.ones(100)), grid, 1.7)
     objective = NetworkLoss(loss, rule(grid.nodes), (4, 3), penalty=0.01, centre=1.0, spread=2.0)
     rng = np.random.default_rng(3)
     weights = network.glorot(objective.sizes, rng)
@@ -194,13 +198,13 @@ def test_gradient_is_that_of_finite_differences(classes, rule):
 
 def test_far_classes_do_not_stretch_the_grid():
     logits, labels = _some_logits(50, 5)
-    plain = make_grid(logits, labels, 1.0)
+    plain = make_grid(Rows(logits, labels), 1.0)
     labels[:] = np.where(labels == 4, 0, labels)
     logits[:, 4] = -1e9
-    masked = make_grid(logits, labels, 1.0)
+    masked = make_grid(Rows(logits, labels), 1.0)
     assert masked.high - masked.low < (plain.high - plain.low) + 41.0
-    assert make_grid(np.zeros((3, 4)), np.zeros(3, np.int64), 1.0) is None
-    assert make_grid(np.array([[0.0, 1e5]]), np.zeros(1, np.int64), 1.0) is None
+    assert make_grid(Rows(np.zeros((3, 4)), np.zeros(3, np.int64)), 1.0) is None
+    assert make_grid(Rows(np.array([[0.0, 1e5]]), np.zeros(1, np.int64)), 1.0) is None
 
 
 # --- order ---

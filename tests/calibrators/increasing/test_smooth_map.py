@@ -26,10 +26,10 @@ def bent_logits(rows: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.
 def problem_of(logits: np.ndarray, labels: np.ndarray, knots: int = 6) -> _smooth._CurveLoss:
     weight = np.ones(len(labels))
     temperature = scaling_start(Rows(logits, labels, weight)).temperature
-    grid = make_grid(logits, labels, temperature)
+    grid = make_grid(Rows(logits, labels), temperature)
     assert grid is not None
-    places = _smooth._knots(logits, labels, weight, grid, knots)
-    loss = GridLoss(logits, labels, weight, grid, temperature)
+    places = _smooth._knots(Rows(logits, labels, weight), grid, knots)
+    loss = GridLoss(Rows(logits, labels, weight), grid, temperature)
     return _smooth._CurveLoss(loss, grid, places)
 
 
@@ -39,7 +39,7 @@ def test_the_rows_losses_are_those_of_the_softmax_of_the_map():
     start = scaling_start(Rows(logits, labels, weight))
     problem = problem_of(logits, labels)
     theta = -np.log(start.temperature) + 0.1 * np.arange(6.0)
-    grid = make_grid(logits, labels, start.temperature)
+    grid = make_grid(Rows(logits, labels), start.temperature)
     m = np.interp(logits, grid.nodes, problem.curve(theta)[0])
     direct = -log_softmax(m, axis=1)[np.arange(200), labels]
     np.testing.assert_allclose(problem.rows(theta)[0], direct, atol=2e-3)
@@ -71,7 +71,7 @@ def test_left_out_losses_agree_with_refits():
             lambda x: loss.at(x, strength), np.full(knots, -1.0), max_iter=100, tolerance=1e-12
         ).x
 
-    told = problem._left_out(solved(problem, pull), pull, weight / 60.0)
+    told = problem._held_out(solved(problem, pull), pull, weight / 60.0)
     fitted = problem.rows(solved(problem, pull))[0]
     for row in (0, 7, 31):
         others = np.arange(60) != row

@@ -30,7 +30,7 @@ from calibrant.calibrators import (
     MultiClassIsotonic,
     TemperatureScaling,
 )
-from calibrant.calibrators.isotonic._regression import flat_line, isotonic_blocks
+from calibrant.calibrators.isotonic._isotonic_regression import flat_line, isotonic_blocks
 from calibrant.data.binning import BinStats
 from calibrant.data.rows import Rows
 from row_functions import softmax

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
 from calibrant.calibrators import PlattScaling, QuadraticScaling, SmoothingSpline
-from calibrant.calibrators.odds._penalized import PenalizedSpline
+from calibrant.calibrators.odds.smoothing_spline import PenalizedSpline
 from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas._curves import Cubics
 from calibrant.formulas._row_functions import class_log_odds
@@ -155,7 +155,7 @@ def test_the_leave_one_out_loss_is_nearly_that_of_refitting():
         left, _ = problem(np.arange(60) != row).fit(value, 1.0)
         margin = everything._basis[row] @ left
         exact += np.logaddexp(0.0, -margin if labels[row] else margin)
-    assert everything._judged(value, 1.0, True).left_out_loss == pytest.approx(exact, rel=5e-3)
+    assert everything._judged(value, 1.0, True).leave_one_out_loss == pytest.approx(exact, rel=5e-3)
 
 
 def test_the_default_is_near_that_of_splinecalib(peers):

@@ -18,7 +18,7 @@ from calibrant import PTS, TS, LinearPTS, TemperatureProfile
 from calibrant.calibrators import _network as network
 from calibrant.calibrators.profile.losses import LOSSES
 from calibrant.calibrators.temperature import _paper_recipe as paper
-from calibrant.calibrators.temperature._anchored import IDENTITY_ROWS
+from calibrant.calibrators.temperature._default_recipe import IDENTITY_ROWS
 
 Data = tuple[np.ndarray, np.ndarray]
 

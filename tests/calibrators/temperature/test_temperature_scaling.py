@@ -314,7 +314,7 @@ def test_uncalibrated_is_softmax_whatever_it_is_fitted_on():
 
 @given(centre=st.floats(-4.0, 4.0))
 def test_bracketed_root_finds_the_minimum_or_the_end(centre):
-    result = falling_then_rising(lambda x: x - centre, -3.0, 3.0, "x")
+    result = falling_then_rising(lambda x: (0.0, x - centre, 1.0), -3.0, 3.0, "x")
     assert result.x == pytest.approx(np.clip(centre, -3.0, 3.0), abs=1e-9)
     assert result.converged == (-3.0 < centre < 3.0)
 
@@ -324,7 +324,10 @@ def test_scan_finds_the_lower_of_two_valleys(shift):
     def value(x: float) -> float:
         return (x * x - 1.0) ** 2 + 0.3 * (x - shift)
 
-    result = best_of_scan(value, lambda x: 4.0 * x * (x * x - 1.0) + 0.3, -2.0, 2.0, "x")
+    def at(x: float) -> tuple[float, float, float]:
+        return value(x), 4.0 * x * (x * x - 1.0) + 0.3, 12.0 * x * x - 4.0
+
+    result = best_of_scan(at, -2.0, 2.0, "x")
     assert result.converged
     assert value(result.x) <= min(map(value, np.linspace(-2.0, 2.0, 2001))) + 1e-9
 
@@ -338,14 +341,17 @@ def test_nothing_warns_on_a_good_fit():
 @pytest.mark.parametrize("root", [-6.0, -0.3, 0.0, 0.2, 3.9, 7.5])
 @pytest.mark.parametrize("start", [-20.0, 0.0, 5.0])
 def test_a_bracket_that_grows_from_a_start_finds_the_same_root(root, start):
-    result = falling_then_rising(lambda x: np.expm1(x - root), -7.0, 8.0, "x", start=start)
+    def at(x: float) -> tuple[float, float, float]:
+        return 0.0, np.expm1(x - root), np.exp(x - root)
+
+    result = falling_then_rising(at, -7.0, 8.0, "x", start=start)
     assert result.converged
     assert result.x == pytest.approx(root, abs=1e-9)
 
 
 @pytest.mark.parametrize(("sign", "end"), [(1.0, -7.0), (-1.0, 8.0)])
 def test_a_bracket_without_a_root_ends_at_the_bound(sign, end):
-    result = falling_then_rising(lambda x: sign, -7.0, 8.0, "x", start=0.0)
+    result = falling_then_rising(lambda x: (0.0, sign, 0.0), -7.0, 8.0, "x", start=0.0)
     assert not result.converged
     assert result.x == end
 

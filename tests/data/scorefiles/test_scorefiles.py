@@ -639,3 +639,37 @@ def test_what_a_format_cannot_hold_is_left_out(tmp_path: Path) -> None:
     data = read_scores(tmp_path / "x.pt", need_labels=False, all_columns=True)
     assert data.others["id"].tolist() == ["a", "b"]
     refuse(tmp_path / "x.pt", "'id' must hold numbers, got a list of texts", labels_key="id")
+
+
+# --- covariates -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet", ".safetensors", ".pt"])
+def test_covariates_by_name(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"scores{suffix}"
+    columns = {"country": np.array([2, 0, 1]), "length": np.array([0.5, 1.5, 2.5])}
+    write_probs(path, np.full((3, 2), 0.5), [0, 1, 1], others=columns)
+    data = read_scores(path, covariates=("length", "country"))
+    assert data.covariates is not None
+    assert list(data.covariates) == ["length", "country"]
+    for name, column in columns.items():
+        np.testing.assert_array_equal(data.covariates[name], column)
+    assert read_scores(path).covariates is None
+    with pytest.raises(FileError, match=r"scores.* has no 'size'; it has .*length.*"):
+        read_scores(path, covariates=["length", "size"])
+    with pytest.raises(TypeError, match="a sequence of names"):
+        read_scores(path, covariates="length")
+
+
+def test_covariates_stay_with_their_rows(tmp_path: Path) -> None:
+    (path := tmp_path / "a.csv").write_text("probs_0,probs_1,label,x\n1,0,0,5\n1,0,,6\n0,1,1,7\n")
+    rows, unlabelled = read_scores(path, covariates=("x",)).labelled()
+    assert unlabelled == 1
+    assert rows.covariates is not None
+    assert rows.covariates["x"].tolist() == [5, 7]
+    path.write_text("probs_0,probs_1,label,x\n1,0,0,de\n")
+    with pytest.raises(FileError, match=r"line 2, column 'x': must be a number, got 'de'$"):
+        read_scores(path, covariates=("x",))
+    np.savez(path.with_suffix(".npz"), probs=np.eye(2), label=[0, 1], x=[1.0])
+    with pytest.raises(FileError, match="'x': a covariate must have one number per row"):
+        read_scores(path.with_suffix(".npz"), covariates=("x",))

@@ -131,7 +131,7 @@ def test_large_files_may_take_more_by_default(tmp_path: Path) -> None:
         file.truncate(130_000_000)
     with pytest.raises(FileError, match="cannot be read as a NumPy archive"):  # no directory
         read_scores(path)
-    from calibrant.common.untrusted_files import Expansion
+    from calibrant.common.files import Expansion
 
     Expansion(path).check(2_500_000_000)
     with pytest.raises(FileError, match=r"2\.6 GB are allowed"):
@@ -142,7 +142,7 @@ def test_what_memory_cannot_hold_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_memory, "available_memory", lambda: 70_000_000)
-    monkeypatch.setattr("calibrant.common.untrusted_files.available_memory", lambda: 70_000_000)
+    monkeypatch.setattr("calibrant.common.files.available_memory", lambda: 70_000_000)
     path = claiming(tmp_path / "x.npz", 80_000_000)
     told = r"would take 80\.0 MB of memory, 70\.0 MB are available: as a \.npy file they could stay"
     with pytest.raises(FileError, match=told):

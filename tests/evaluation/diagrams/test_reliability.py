@@ -11,7 +11,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from calibrant import diagrams, metrics
 from calibrant.diagrams import Kind
-from calibrant.evaluation.diagrams._curves import _WIDTHS, _local_lines, clopper_pearson
+from calibrant.evaluation.diagrams._curves import KERNEL_WIDTHS, clopper_pearson, local_lines
 
 KINDS = get_args(Kind)
 BINNED = ("equal-width", "equal-mass")
@@ -112,8 +112,8 @@ def test_local_lines_are_means_that_keep_straight_lines():
     rng = np.random.default_rng(0)
     weight = rng.uniform(0.2, 3.0, 40)
     place = (np.cumsum(weight) - weight / 2.0) / weight.sum()
-    for width in _WIDTHS:
-        matrix = _local_lines(place, weight, width)
+    for width in KERNEL_WIDTHS:
+        matrix = local_lines(place, weight, width)
         np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-9)
         line = 0.3 - 2.0 * place
         np.testing.assert_allclose(matrix @ line, line, atol=1e-6)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.evaluation.report._contents import worst_chance
 from calibrant.evaluation.report._page import as_json
-from calibrant.evaluation.report._words import telling_level
 from calibrant.report import Provenance, make_report
 from cli_support import refuse, sample, succeed
 
@@ -151,6 +151,16 @@ def test_mistakes_keep_their_row_numbers(rows):
     assert mistaken(page) == surest_mistakes(rows, np.flatnonzero(~ignored))
 
 
+def test_rows_that_folds_split_keep_their_numbers_and_are_listed_once(rows):
+    logits, labels = rows[:2]
+    weight = np.arange(len(labels)) % 4.0
+    made = make_report(logits, labels, val_weight=weight, **QUICK)
+    listed = mistaken(made.html)
+    assert len(set(listed)) == len(listed) == 20
+    assert (logits[listed].argmax(axis=1) != labels[listed]).all()
+    assert (weight[listed] > 0.0).all()
+
+
 @pytest.mark.parametrize("shape", ["one-hot", "column"])
 @pytest.mark.parametrize("ignore_index", [0, -100])
 def test_mistakes_keep_their_row_numbers_whatever_the_shape_of_labels(rows, shape, ignore_index):
@@ -230,9 +240,9 @@ def test_the_level_that_tells_most():
     probs = np.repeat([[0.95, 0.05], [0.6, 0.4]], 500, axis=0)
     labels = np.r_[np.zeros(250, int), np.ones(250, int), np.zeros(300, int), np.ones(200, int)]
     rows = {"kind": "smooth", "n_resamples": 0}
-    assert telling_level(calibrant.diagrams.reliability(probs, labels, **rows)) == 0.05
+    assert worst_chance(calibrant.diagrams.reliability(probs, labels, **rows)) == 0.05
     confidence = calibrant.diagrams.reliability(probs, labels, **rows, notion="confidence")
-    assert telling_level(confidence) == 0.95
+    assert worst_chance(confidence) == 0.95
 
 
 def test_weights_are_repeated_rows(rows):

@@ -11,8 +11,8 @@ import pytest
 
 import calibrant
 from calibrant.calibrators import REGISTRY
-from calibrant.scale.streams._copies import CopyKeys
-from calibrant.scale.streams._reservoir import Draw, Reservoir, ScoreRows, ceiling_for
+from calibrant.data.rows import Rows
+from calibrant.scale.streams._reservoir import CopyKeys, Draw, Reservoir, ceiling_for
 from calibrant.streams import fit_stream, open_stream
 from stream_support import rows, write_folder, write_table
 
@@ -126,11 +126,10 @@ def test_probabilities_are_fitted_as_such(tmp_path: Path) -> None:
 
 
 def reservoir(draw: Draw, index: np.ndarray, weight: np.ndarray | None = None) -> Reservoir:
-    found: Reservoir[ScoreRows] = Reservoir(draw, 5)
-    weight = np.ones(600) if weight is None else weight
+    found = Reservoir(draw, 5)
+    rows = Rows(LOGITS, LABELS, weight)
     for part in np.array_split(index, 9):
-        chosen = found.chosen(LOGITS[part], LABELS[part], weight[part])
-        found.add(chosen, LABELS[part], weight[part], ScoreRows(LOGITS[part][chosen]))
+        found.add(rows.take(part))
     return found
 
 
@@ -141,14 +140,14 @@ def test_reservoirs_merge_to_that_of_all_rows(stratify: bool) -> None:
     order = np.random.default_rng(0).permutation(600)
     merged = reservoir(draw, order[:123]).merge(reservoir(draw, order[123:]))
     np.testing.assert_array_equal(whole.rows.scores, merged.rows.scores)
-    np.testing.assert_array_equal(whole.labels, merged.labels)
-    np.testing.assert_allclose(whole.weight, merged.weight, rtol=1e-12)
+    np.testing.assert_array_equal(whole.rows.labels, merged.rows.labels)
+    np.testing.assert_allclose(whole.rows.weight, merged.rows.weight, rtol=1e-12)
     np.testing.assert_array_equal(whole.class_weight, merged.class_weight)
 
 
 def test_classes_have_equal_shares_and_weigh_what_they_had() -> None:
     rare = np.flatnonzero((LABELS != 0) | (np.arange(600) % 10 == 0))
-    found = reservoir(Draw(50, 0, True), rare)
+    found = reservoir(Draw(50, 0, True), rare).rows
     assert np.bincount(found.labels).tolist() == [10, 10, 10, 10, 10]
     weights = np.bincount(found.labels, found.weight)
     np.testing.assert_allclose(weights / 50.0, np.bincount(LABELS[rare]) / len(rare), rtol=1e-12)
@@ -172,7 +171,7 @@ def test_copies_are_drawn_one_by_one_in_whatever_order() -> None:
     for seed in range(30):
         one, other = (reservoir(Draw(300, seed), rng.permutation(index)) for _ in range(2))
         np.testing.assert_array_equal(one.rows.scores, other.rows.scores)
-        np.testing.assert_array_equal(one.weight, other.weight)
+        np.testing.assert_array_equal(one.rows.weight, other.rows.weight)
         copies = (one.rows.scores[:, None, 0] == LOGITS[None, :6, 0]).sum(axis=0)
         kept.append(copies)
     expected = 300 * 500 / len(index)
@@ -184,16 +183,15 @@ def test_copies_are_drawn_one_by_one_in_whatever_order() -> None:
 def test_copies_in_parts_are_drawn_apart() -> None:
     index, kept = np.repeat(np.arange(6), 100), []
     for seed in range(60):
-        parts: list[Reservoir[ScoreRows]] = []
+        parts = []
         for salt in range(10):
-            part: Reservoir[ScoreRows] = Reservoir(Draw(600, seed), 5, salt)
-            chosen = part.chosen(LOGITS[index], LABELS[index], np.ones(600))
-            part.add(chosen, LABELS[index], np.ones(600), ScoreRows(LOGITS[index][chosen]))
+            part = Reservoir(Draw(600, seed), 5, salt)
+            part.add(Rows(LOGITS[index], LABELS[index]))
             parts.append(part)
         whole = parts[0]
         for part in parts[1:]:
             whole = whole.merge(pickle.loads(pickle.dumps(part)))
-        kept.append((whole.rows.scores[:, 0] == LOGITS[0, 0]) @ whole.weight)
+        kept.append((whole.rows.scores[:, 0] == LOGITS[0, 0]) @ whole.rows.weight)
     assert np.mean(kept) == pytest.approx(100.0, rel=0.05)
     assert np.std(kept) < 2.0 * np.sqrt(90.0)  # as of draws that know nothing of each other
 

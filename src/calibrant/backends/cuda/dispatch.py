@@ -1,6 +1,6 @@
 """Formulas by CUDA kernels: one more way of computing, for the formulas that have one.
 
-``_kernels`` holds the kernels; this module knows which formula is computed by which, and is the one
+``kernels`` holds them; this module knows which formula is computed by which, and is the one
 place where a choice is made: wherever something is missing (a formula without a kernel, a tensor of
 float64 or not on a GPU, gradients that are wanted, a graph that is traced, a machine without
 NVIDIA's run-time compiler), the answer is None, and the caller computes as everywhere else.
@@ -47,22 +47,10 @@ MOST_WEIGHTS = 5_000  # of all networks together: they lie in 48 kB of shared me
 
 
 def fused(formula: Formula, logits: Array, output: Output) -> Answer | None:
-    """Compute a formula's output for rows of logits.
+    """A formula's output for rows of logits, which need not be valid.
 
-    Parameters
-    ----------
-    formula : Formula
-        Any formula.
-    logits : array of shape (rows, classes)
-        Any array; rows need not be valid.
-    output : {"probabilities", "log_probabilities", "confidence"}
-        What to compute.
-
-    Returns
-    -------
-    Answer or None
-        The results are (values,), or (labels, probabilities, temperatures), in float32. None where
-        there is no kernel for it, or a row holds NaN or inf or nothing finite.
+    The results are (values,), or (labels, probabilities, temperatures), in float32. None where
+    there is no kernel for it, or a row holds NaN or inf or nothing finite.
     """
     if not has_kernels(logits) or type(formula) not in _PLANS:
         return None
@@ -158,7 +146,7 @@ def _field(part: Any, path: str) -> Any:
 def plan_of(formula: Formula) -> Plan | None:
     """The plan for a formula; None where it has no kernel."""
     make = _PLANS.get(type(formula))
-    plan = None if make is None else make(formula)
+    plan = None if make is None or formula.needs else make(formula)  # kernels read logits alone
     return plan if plan is not None and plan.fits(_numbers(formula, plan)) else None
 
 

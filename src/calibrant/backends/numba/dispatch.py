@@ -1,4 +1,4 @@
-"""Formulas by machine code that Numba compiles (``_compiled``), for large arrays in main memory.
+"""Formulas by machine code that Numba compiles (``predictions``), for large arrays in main memory.
 
 This module knows which formulas have some, and is the one place where a choice is made: wherever
 something is missing (Numba, a formula with machine code, rows of float32 that lie in one piece, a
@@ -68,7 +68,7 @@ _kernels: WeakKeyDictionary[Formula, Kernel | None] = WeakKeyDictionary()
 def _kernel_of(formula: Formula) -> Kernel | None:
     """That of a formula with its numbers, made once."""
     make = _MAKERS.get(type(formula))
-    if make is None or not has_machine_code():
+    if make is None or formula.needs or not has_machine_code():  # it reads logits alone
         return None
     if formula not in _kernels:
         _kernels[formula] = make(formula)

@@ -343,7 +343,7 @@ def networked(
     index: Any,
     weight: Any,
 ) -> bool:
-    """softmax(z / T) with the T of a network for each row; ``_fast`` says what the arrays are."""
+    """softmax(z / T) with the T of a network for each row; see ``dispatch`` for the arrays."""
     classes, widest = logits.shape[1], max(units.max(), low.shape[0])
     block, top = np.empty((classes, ROWS), f32), np.empty((k, ROWS), f32)
     x, y = np.empty((widest, ROWS), f32), np.empty((widest, ROWS), f32)

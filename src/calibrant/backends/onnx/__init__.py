@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from calibrant.backends.onnx._attach import attach
-from calibrant.backends.onnx._export import export
-from calibrant.backends.onnx._graph import GraphNames
+from calibrant.backends.onnx._export import GraphNames, export
 
 __all__ = ["GraphNames", "attach", "export"]

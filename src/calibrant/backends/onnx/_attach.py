@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibrant.backends.onnx._builder import OLDEST_OPSET, GraphBuilder, need_onnx
-from calibrant.backends.onnx._files import SUFFIXES, data_file, output_info, write
-from calibrant.backends.onnx._graph import GraphNames, GraphSource, Layout, emit, graph_source
-from calibrant.backends.onnx._kinds import check_kind
+from calibrant.backends.onnx._export import GraphNames, emit, graph_source, working_float
+from calibrant.backends.onnx._files import (
+    MODEL,
+    SUFFIXES,
+    check_not_its_weights,
+    load,
+    load_weights,
+    tensor_info,
+    write,
+)
+from calibrant.backends.onnx._ops import OLDEST_OPSET, GraphBuilder, need_onnx
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
-from calibrant.common.files import check_output
-from calibrant.common.untrusted_files import parsing
+from calibrant.common.files import check_output, parsing
+from calibrant.common.types import InputKind
 from calibrant.data.checks import class_axis_of
 
 FLOATS = ("float32", "float16", "float64")
-MODEL = "an ONNX model"
+# They move values, and change none.
+_MOVES = {"Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+_LOGITS = {"Conv", "Gemm", "LogSoftmax"}  # nothing that these give are probabilities
 
 
 def attach(
@@ -35,7 +43,9 @@ def attach(
 
     All outputs of the model stay; ``probabilities``, ``confidence`` and, where the method has one,
     ``temperature`` are added, in the float of the logits. Where the model uses one of these names
-    already, all three begin with ``calibrated_``.
+    already, all three begin with ``calibrated_``. A calibrator that was fitted with covariates adds
+    an input ``covariates``, too: the shape of the logits without the classes, and the columns last,
+    in the order of the fit; float64 where the logits are, else float32.
 
     Parameters
     ----------
@@ -88,8 +98,8 @@ def attach(
     """
     onnx = need_onnx()
     check_output(out_path, SUFFIXES)
-    model = _load(model_path)
-    _check_not_its_weights(model, Path(model_path), Path(out_path))
+    model = load(model_path)
+    check_not_its_weights(model, Path(model_path), Path(out_path))
     imports = _default_opset(model)
     with parsing(Path(model_path), MODEL):
         if imports.version < OLDEST_OPSET:
@@ -100,42 +110,30 @@ def attach(
     logits = _logits(shapes.graph, logits_output)
     check_is_calibrator(calibrator)
     check_kind(model.graph, logits.name, calibrator.input_)
-    layout = _layout(logits, calibrator, class_axis)
-    source = graph_source(calibrator, _known_size(logits, layout.class_axis))
+    axis = _class_axis(logits, calibrator, class_axis)
+    size = logits.shape[axis] if logits.shape else None
+    source = graph_source(calibrator, size if isinstance(size, int) else None)
     taken = set(_names(model.graph))
-    names = _free_names(source, logits.name, taken)
-    graph = GraphBuilder(imports.version, _free_prefix(taken), layout.rank)
-    emit(graph, source, logits.dtype, names, layout)
+    names = _free_names(logits.name, taken, source.has_temperature, source.columns is not None)
+    rank = None if logits.shape is None else len(logits.shape)
+    graph = GraphBuilder(imports.version, _free_prefix(taken), rank)
+    emit(graph, source, logits.dtype, names, rank, axis)
     model.graph.node.extend(graph.nodes)
     model.graph.initializer.extend(graph.initializers)
-    model.graph.output.extend(_declared(names, logits, layout.class_axis))
+    rows = None if logits.shape is None else list(logits.shape)
+    if rows is not None:
+        del rows[axis]
+    for name in names.outputs:
+        shape = logits.shape if name == names.probabilities else rows
+        model.graph.output.append(tensor_info(name, logits.dtype, shape))
+    if names.covariates is not None:
+        shape = None if rows is None else [*rows, source.columns]
+        declared = tensor_info(names.covariates, working_float(logits.dtype), shape)
+        model.graph.input.append(declared)
     lowest = onnx.helper.find_min_ir_version_for(list(model.opset_import))
     model.ir_version = max(model.ir_version, lowest)
-    external = _external_tensors(model)
-    _load_external(model, external, Path(model_path))
-    write(model, out_path, bool(external))
+    write(model, out_path, external=load_weights(model, Path(model_path)))
     return names
-
-
-@dataclass(frozen=True)
-class _Logits:
-    """The tensor that the calibrator reads."""
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: list[Any] | None  # None: not even the number of dimensions is known
-
-    @property
-    def element_type(self) -> int:
-        return int(need_onnx("onnx.helper").np_dtype_to_tensor_dtype(self.dtype))
-
-
-def _load(path: str | os.PathLike[str]) -> Any:
-    """The model without the weights that lie in other files: they are needed only to write it."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {os.fspath(path)}")
-    with parsing(Path(path), MODEL):
-        return need_onnx().load(os.fspath(path), load_external_data=False)
 
 
 def _default_opset(model: Any) -> Any:
@@ -147,55 +145,98 @@ def _default_opset(model: Any) -> Any:
     return added
 
 
+# --- the tensor of the scores ---------------------------------------------------------------------
+
+
+class _Logits(NamedTuple):
+    """The tensor that the calibrator reads."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: list[Any] | None  # None: not even the number of dimensions is known
+
+
 def _logits(graph: Any, name: str | None) -> _Logits:
     """The named tensor, or the only output."""
     outputs = [output.name for output in graph.output]
     if name is None and len(outputs) != 1:
         raise ValueError(f"the model has the outputs {outputs}: say which one with logits_output")
     name = outputs[0] if name is None else name
-    for info in (*graph.output, *graph.value_info, *graph.input):
-        if info.name == name:
-            return _typed(info)
-    inside = {output for node in graph.node for output in node.output}
-    if name in inside:
+    infos = (*graph.output, *graph.value_info, *graph.input)
+    info = next((info for info in infos if info.name == name), None)
+    if info is None and any(name in node.output for node in graph.node):
         raise ValueError(f"the type of the tensor {name!r} cannot be inferred from the model")
-    raise ValueError(f"the model has no tensor {name!r}; its outputs are {outputs}")
-
-
-def _typed(info: Any) -> _Logits:
-    helper = need_onnx("onnx.helper")
-    tensor = info.type.tensor_type
+    if info is None:
+        raise ValueError(f"the model has no tensor {name!r}; its outputs are {outputs}")
+    tensor, helper = info.type.tensor_type, need_onnx("onnx.helper")
     kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type) if tensor.elem_type else None
     if kind is None or kind.name not in FLOATS:
         raise TypeError(f"logits must be one of {', '.join(FLOATS)}, {info.name!r} is {kind}")
     if not tensor.HasField("shape"):
         return _Logits(info.name, kind, None)
-    return _Logits(info.name, kind, [_size(size) for size in tensor.shape.dim])
+    shape = [
+        int(size.dim_value) if size.HasField("dim_value") else str(size.dim_param) or None
+        for size in tensor.shape.dim
+    ]
+    return _Logits(info.name, kind, shape)
 
 
-def _layout(logits: _Logits, calibrator: Calibrator, class_axis: int | None) -> Layout:
+def _class_axis(logits: _Logits, calibrator: Calibrator, class_axis: int | None) -> int:
     """Where the tensor has its classes; a shape that cannot be that of the fit is refused."""
-    n_classes = calibrator.n_classes_ or calibrator.formula_.n_classes
     if logits.shape is not None:
-        axis = class_axis_of(logits.shape, n_classes, class_axis)
-        return Layout(len(logits.shape), axis)
+        n_classes = calibrator.n_classes_ or calibrator.formula_.n_classes
+        return class_axis_of(logits.shape, n_classes, class_axis)
     if class_axis not in (None, -1):
         raise ValueError(
             f"class_axis={class_axis} needs a tensor whose number of dimensions is known, and that "
             f"of {logits.name!r} cannot be inferred from the model"
         )
-    return Layout(None)
+    return -1
 
 
-def _known_size(logits: _Logits, axis: int) -> int | None:
-    size = logits.shape[axis] if logits.shape else None
-    return size if isinstance(size, int) else None
+def check_kind(graph: Any, name: str, kind: InputKind) -> None:
+    """Refuse the output of a softmax where logits are read, and what is surely none for probs."""
+    node = _origin(graph, name)
+    if node is None:
+        return
+    softmax = _softmax_behind(graph, node)
+    if kind == "logits" and softmax is not None:
+        what = "output" if softmax is node else node.op_type
+        raise ValueError(
+            f"the calibrator reads logits, but {name!r} is the {what} of a {softmax.op_type}: give "
+            f'that one\'s input, logits_output="{softmax.input[0]}", or fit with input="probs"'
+        )
+    if kind == "probs" and node.op_type in _LOGITS:
+        raise ValueError(
+            f"the calibrator reads probabilities, but {name!r} is the output of a {node.op_type}: "
+            "give the output of the model's softmax as logits_output, or fit on the logits"
+        )
 
 
-def _size(dimension: Any) -> int | str | None:
-    if dimension.HasField("dim_value"):
-        return int(dimension.dim_value)
-    return str(dimension.dim_param) or None
+def _softmax_behind(graph: Any, node: Any) -> Any | None:
+    """The node that makes probabilities of logits, if ``node`` gives such: Softmax or LogSoftmax.
+
+    Models trained on log-probabilities end in Exp(LogSoftmax(x)), or in Exp(Log(Softmax(x))).
+    """
+    if node.op_type == "Softmax":
+        return node
+    inner = _origin(graph, node.input[0]) if node.op_type == "Exp" else None
+    if inner is not None and inner.op_type == "Log":
+        inner = _origin(graph, inner.input[0])
+        return inner if inner is not None and inner.op_type == "Softmax" else None
+    return inner if inner is not None and inner.op_type == "LogSoftmax" else None
+
+
+def _origin(graph: Any, name: str) -> Any | None:
+    """The node whose values a tensor has; None for an input, a constant or a damaged graph."""
+    makers = {output: node for node in graph.node for output in node.output}
+    node = makers.pop(name, None)
+    while node is not None and node.op_type in _MOVES and node.domain in ("", "ai.onnx"):
+        node = makers.pop(node.input[0], None)  # popped: a loop ends, too
+    return node
+
+
+# --- free names -----------------------------------------------------------------------------------
 
 
 def _names(graph: Any) -> Iterator[str]:
@@ -216,74 +257,23 @@ def _free_prefix(taken: set[str]) -> str:
     return prefix
 
 
-def _free_names(source: GraphSource, logits: str, taken: set[str]) -> GraphNames:
+def _free_names(
+    logits: str, taken: set[str], has_temperature: bool, has_covariates: bool
+) -> GraphNames:
     wanted = ["probabilities", "confidence", "temperature"]
     lead, number = "", 0
     while any(lead + name in taken for name in wanted):
         number += 1
         lead = "calibrated_" if number == 1 else f"calibrated{number}_"
     probabilities, confidence, temperature = (lead + name for name in wanted)
+    covariates, number = "covariates", 1
+    while covariates in taken:
+        number += 1
+        covariates = f"covariates{number}"
     return GraphNames(
-        logits, probabilities, confidence, temperature if source.has_temperature else None
+        logits,
+        probabilities,
+        confidence,
+        temperature if has_temperature else None,
+        covariates if has_covariates else None,
     )
-
-
-def _declared(names: GraphNames, logits: _Logits, class_axis: int) -> list[Any]:
-    rows = None if logits.shape is None else list(logits.shape)
-    if rows is not None:
-        del rows[class_axis]
-    return [
-        output_info(name, logits.element_type, logits.shape if place == 0 else rows)
-        for place, name in enumerate(names.outputs)
-    ]
-
-
-def _check_not_its_weights(model: Any, path: Path, out_path: Path) -> None:
-    """Refuse an output whose weights would take the place of another model's."""
-    data = data_file(out_path)
-    files = {os.path.realpath(path.parent / _location(t)) for t in _external_tensors(model)}
-    is_same = os.path.realpath(path) == os.path.realpath(out_path)
-    if os.fspath(data) in files and not is_same:
-        raise ValueError(f"the output's weights would replace those of {path}, {data}: rename it")
-
-
-def _location(tensor: Any) -> str:
-    """The file of a tensor's values, as the model names it."""
-    return {entry.key: entry.value for entry in tensor.external_data}.get("location", "")
-
-
-def _load_external(model: Any, tensors: list[Any], path: Path) -> None:
-    """Read weights that lie in other files. Only files in the model's own folder are opened."""
-    folder = os.path.realpath(path.parent)
-    with parsing(path, MODEL):
-        for tensor in tensors:
-            location = _location(tensor)
-            file = os.path.realpath(os.path.join(folder, location))
-            if os.path.commonpath([folder, file]) != folder:
-                raise ValueError(f"its weights {location!r} lie outside its folder")
-            if not os.path.isfile(file):
-                raise ValueError(f"its weights {location!r} are not beside it")
-        if tensors:
-            loader = need_onnx("onnx.external_data_helper")
-            loader.load_external_data_for_model(model, os.fspath(path.parent))
-
-
-def _external_tensors(model: Any) -> list[Any]:
-    """The tensors whose values lie in other files."""
-    external = need_onnx("onnx").TensorProto.EXTERNAL
-    nodes = [node for function in model.functions for node in function.node]
-    tensors = (*_tensors(model.graph), *_tensors_of_nodes(nodes))
-    return [tensor for tensor in tensors if tensor.data_location == external]
-
-
-def _tensors(graph: Any) -> Iterator[Any]:
-    """All tensors of a graph and of the graphs inside it."""
-    yield from graph.initializer
-    yield from _tensors_of_nodes(graph.node)
-
-
-def _tensors_of_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
-    for attribute in (attribute for node in nodes for attribute in node.attribute):
-        yield from (attribute.t, *attribute.tensors)
-        for inner in (attribute.g, *attribute.graphs):
-            yield from _tensors(inner)

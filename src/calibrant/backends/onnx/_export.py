@@ -1,20 +1,62 @@
-"""A calibrator alone in an ONNX file."""
+"""From a formula to nodes: scores in; probabilities, confidence and temperature out."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from calibrant import __version__
-from calibrant.backends.onnx._builder import OLDEST_OPSET, GraphBuilder, need_onnx
-from calibrant.backends.onnx._files import output_info, write
-from calibrant.backends.onnx._graph import GraphNames, GraphSource, emit, graph_source
+from calibrant.backends.onnx._files import tensor_info, write
+from calibrant.backends.onnx._ops import (
+    OLDEST_OPSET,
+    GraphBuilder,
+    GraphOps,
+    Tensor,
+    need_onnx,
+)
 from calibrant.calibrators import Calibrator
+from calibrant.calibrators._base import check_is_calibrator
+from calibrant.common.types import InputKind
+from calibrant.formulas import Formula, FormulaRows, TemperatureFormula
+from calibrant.formulas._row_functions import ordered_log_odds
 
 DEFAULT_OPSET = 17  # of 2022: every runtime in use reads it
 DTYPES = ("float32", "float16", "float64")
+LARGEST_FLOAT16 = 65504.0
+
+
+@dataclass(frozen=True)
+class GraphNames:
+    """The names of the input and the outputs of a written graph.
+
+    Parameters
+    ----------
+    input : str
+        The scores.
+    probabilities : str
+        The calibrated probabilities.
+    confidence : str
+        The largest probability of each row.
+    temperature : str or None
+        The temperature of each row; None where the method has none.
+    covariates : str or None
+        The second input, of a calibrator that was fitted with covariates; None for any other.
+    """
+
+    input: str
+    probabilities: str
+    confidence: str
+    temperature: str | None
+    covariates: str | None = None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs in their order."""
+        names = (self.probabilities, self.confidence, self.temperature)
+        return tuple(name for name in names if name is not None)
 
 
 def export(
@@ -29,7 +71,9 @@ def export(
 
     The input ``logits`` (``probs`` for a calibrator with ``input="probs"``) is (batch, n_classes)
     with any batch size. The outputs are ``probabilities`` (batch, n_classes), ``confidence``
-    (batch,), the largest of them, and, where the method has one, ``temperature`` (batch,).
+    (batch,), the largest of them, and, where the method has one, ``temperature`` (batch,). A
+    calibrator that was fitted with covariates has a second input, ``covariates`` (batch, columns),
+    in the order of the fit: float64 where ``dtype`` is, else float32.
 
     Parameters
     ----------
@@ -72,31 +116,27 @@ def export(
     if opset < OLDEST_OPSET:
         raise ValueError(f"opset must be at least {OLDEST_OPSET}, got {opset}")
     source = graph_source(calibrator, n_classes)
-    temperature = "temperature" if source.has_temperature else None
-    covariates = "covariates" if "covariates" in source.formula.needs else None
-    names = GraphNames(source.input, "probabilities", "confidence", temperature, covariates)
-    write(_model(source, names, np.dtype(dtype), opset), path)
-    return names
-
-
-def _model(source: GraphSource, names: GraphNames, dtype: np.dtype[Any], opset: int) -> Any:
-    helper = need_onnx("onnx.helper")
-    graph = GraphBuilder(opset)
-    emit(graph, source, dtype, names)
-    kind = helper.np_dtype_to_tensor_dtype(dtype)
+    names = GraphNames(
+        source.input,
+        "probabilities",
+        "confidence",
+        "temperature" if source.has_temperature else None,
+        "covariates" if source.columns is not None else None,
+    )
+    kind, graph, helper = np.dtype(dtype), GraphBuilder(opset), need_onnx("onnx.helper")
+    emit(graph, source, kind, names)
     rows: list[Any] = ["batch"]
     shapes = dict.fromkeys(names.outputs, rows) | {names.probabilities: [*rows, source.n_classes]}
-    inputs = [output_info(names.input, kind, [*rows, source.n_classes])]
+    inputs = [tensor_info(names.input, kind, [*rows, source.n_classes])]
     if names.covariates is not None:
-        columns = len(source.formula.covariate_names)
-        inputs.append(output_info(names.covariates, kind, [*rows, columns]))
+        inputs.append(tensor_info(names.covariates, working_float(kind), [*rows, source.columns]))
     imports = [helper.make_opsetid("", opset)]
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
             f"calibrant_{source.method}",
             inputs,
-            [output_info(name, kind, shapes[name]) for name in names.outputs],
+            [tensor_info(name, kind, shapes[name]) for name in names.outputs],
             graph.initializers,
         ),
         producer_name="calibrant",
@@ -105,4 +145,88 @@ def _model(source: GraphSource, names: GraphNames, dtype: np.dtype[Any], opset: 
         ir_version=helper.find_min_ir_version_for(imports),
     )
     helper.set_model_props(model, {"calibrant.method": source.method})
-    return model
+    write(model, path)
+    return names
+
+
+@dataclass(frozen=True)
+class GraphSource:
+    """What is written: a formula, what it is applied to, and for how many classes."""
+
+    formula: Formula
+    input: InputKind
+    method: str
+    n_classes: int
+
+    @property
+    def has_temperature(self) -> bool:
+        """Whether the method divides logits by a temperature."""
+        return isinstance(self.formula, TemperatureFormula)
+
+    @property
+    def columns(self) -> int | None:
+        """The number of covariates; None for a formula that reads none."""
+        reads_covariates = "covariates" in self.formula.needs
+        return len(self.formula.covariate_names) if reads_covariates else None
+
+
+def graph_source(calibrator: Calibrator, n_classes: int | None) -> GraphSource:
+    """A fitted calibrator, for a given number of classes or the fitted one."""
+    check_is_calibrator(calibrator)
+    name = type(calibrator).__name__
+    size = calibrator.n_classes_ if n_classes is None else n_classes
+    if size is None:
+        raise ValueError(f"say n_classes: this {name} was made for any number of classes")
+    if size < 2:
+        raise ValueError(f"n_classes must be at least 2, got {size}")
+    calibrator.formula_.check_classes(size)
+    return GraphSource(calibrator.formula_, calibrator.input_, name, size)
+
+
+def working_float(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What is computed in, and what covariates come in: float32 at least."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+def emit(
+    graph: GraphBuilder,
+    source: GraphSource,
+    dtype: np.dtype[Any],
+    names: GraphNames,
+    rank: int | None = 2,
+    class_axis: int = -1,
+) -> None:
+    """Append everything between the inputs and the outputs, whose floats are of ``dtype``.
+
+    ``rank`` is the number of dimensions of the scores, None where it is not known, and
+    ``class_axis`` that of the classes, counted from the end.
+    """
+    ops, formula = GraphOps(source.n_classes), source.formula
+    scores = Tensor(graph, names.input, dtype)
+    order: list[int] = []  # of the axes, so that the classes are the last one
+    if class_axis != -1:
+        assert rank is not None
+        axes = list(range(rank))
+        order = [*axes[:class_axis], *axes[class_axis + 1 :], axes[class_axis]]
+        scores = scores.apply("Transpose", perm=order)
+    scores = scores.cast(working_float(dtype))
+    logits = ordered_log_odds(scores, ops) if source.input == "probs" else scores
+    covariates = None
+    if names.covariates is not None:
+        covariates = Tensor(graph, names.covariates, scores.dtype)
+    rows = FormulaRows(logits, covariates)
+    probabilities = formula.probabilities(rows, ops)
+    results = {
+        names.probabilities: probabilities,
+        names.confidence: ops.drop(probabilities.reduce("ReduceMax")),
+    }
+    if order:
+        back = [int(place) for place in np.argsort(order)]
+        results[names.probabilities] = probabilities.apply("Transpose", perm=back)
+    if isinstance(formula, TemperatureFormula) and names.temperature is not None:
+        temperature = formula.row_temperatures(rows, ops)
+        if dtype == np.float16:
+            temperature = ops.minimum(temperature, LARGEST_FLOAT16)
+        results[names.temperature] = temperature
+    for name, result in results.items():
+        graph.node("Identity", [result.cast(dtype).name], output=name)

@@ -1,17 +1,22 @@
-"""Writing ONNX models: checked first, then renamed, so that no bad or partial file appears."""
+"""ONNX model files: read without trust; checked, then renamed, so that no bad file appears."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from calibrant.backends.onnx._builder import need_onnx
-from calibrant.common.files import FilePath, check_output, replacing
+from calibrant.backends.onnx._ops import need_onnx
+from calibrant.common.files import FilePath, check_output, parsing, replacing
 
+MODEL = "an ONNX model"
 SUFFIXES = (".onnx",)
 LARGEST_MESSAGE = 2**31 - 1  # of protobuf: weights beyond it lie in a second file
 SMALLEST_APART = 1024  # bytes of a tensor that goes there
+
+
+# --- writing --------------------------------------------------------------------------------------
 
 
 def write(model: Any, path: FilePath, external: bool = False) -> None:
@@ -37,9 +42,11 @@ def _write_two_files(model: Any, large: list[Any], path: FilePath) -> None:
     with replacing(path) as file, replacing(data) as weights:
         entries = [_moved(tensor, weights) for tensor in large]
         weights.flush()
-        _rename(entries, Path(weights.name).name)  # as the check finds them
+        for entry in entries:
+            entry.value = Path(weights.name).name  # as the check finds them
         _write_and_check(model, file)
-        _rename(entries, data.name)
+        for entry in entries:
+            entry.value = data.name
         file.seek(0)
         file.truncate()
         file.write(model.SerializeToString())
@@ -53,11 +60,6 @@ def _moved(tensor: Any, file: IO[bytes]) -> Any:
     helper.set_external_data(tensor, "", offset, len(tensor.raw_data))
     tensor.ClearField("raw_data")
     return next(entry for entry in tensor.external_data if entry.key == "location")
-
-
-def _rename(entries: list[Any], name: str) -> None:
-    for entry in entries:
-        entry.value = name
 
 
 def _write_and_check(model: Any, file: IO[bytes]) -> None:
@@ -74,6 +76,74 @@ def _write_and_check(model: Any, file: IO[bytes]) -> None:
         raise ValueError(f"the model does not pass ONNX's own check: {reason}") from None
 
 
-def output_info(name: str, element_type: int, shape: list[Any] | None) -> Any:
+def tensor_info(name: str, dtype: Any, shape: list[Any] | None) -> Any:
     """The declaration of a tensor; None in a shape is a size that is not known."""
-    return need_onnx("onnx.helper").make_tensor_value_info(name, element_type, shape)
+    helper = need_onnx("onnx.helper")
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def load(path: FilePath) -> Any:
+    """The model without the weights that lie in other files: they are needed only to write it."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {os.fspath(path)}")
+    with parsing(Path(path), MODEL):
+        return need_onnx().load(os.fspath(path), load_external_data=False)
+
+
+def load_weights(model: Any, path: Path) -> bool:
+    """Read weights that lie in other files, and say whether there are any.
+
+    Only files in the model's own folder are opened.
+    """
+    folder = os.path.realpath(path.parent)
+    tensors = _external_tensors(model)
+    with parsing(path, MODEL):
+        for tensor in tensors:
+            location = _location(tensor)
+            file = os.path.realpath(os.path.join(folder, location))
+            if os.path.commonpath([folder, file]) != folder:
+                raise ValueError(f"its weights {location!r} lie outside its folder")
+            if not os.path.isfile(file):
+                raise ValueError(f"its weights {location!r} are not beside it")
+        if tensors:
+            loader = need_onnx("onnx.external_data_helper")
+            loader.load_external_data_for_model(model, os.fspath(path.parent))
+    return bool(tensors)
+
+
+def check_not_its_weights(model: Any, path: Path, out_path: Path) -> None:
+    """Refuse an output whose weights would take the place of another model's."""
+    data = data_file(out_path)
+    files = {os.path.realpath(path.parent / _location(t)) for t in _external_tensors(model)}
+    is_same = os.path.realpath(path) == os.path.realpath(out_path)
+    if os.fspath(data) in files and not is_same:
+        raise ValueError(f"the output's weights would replace those of {path}, {data}: rename it")
+
+
+def _location(tensor: Any) -> str:
+    """The file of a tensor's values, as the model names it."""
+    return {entry.key: entry.value for entry in tensor.external_data}.get("location", "")
+
+
+def _external_tensors(model: Any) -> list[Any]:
+    """The tensors whose values lie in other files."""
+    external = need_onnx("onnx").TensorProto.EXTERNAL
+    nodes = [node for function in model.functions for node in function.node]
+    tensors = (*_tensors(model.graph), *_tensors_of_nodes(nodes))
+    return [tensor for tensor in tensors if tensor.data_location == external]
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    """All tensors of a graph and of the graphs inside it."""
+    yield from graph.initializer
+    yield from _tensors_of_nodes(graph.node)
+
+
+def _tensors_of_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
+    for attribute in (attribute for node in nodes for attribute in node.attribute):
+        yield from (attribute.t, *attribute.tensors)
+        for inner in (attribute.g, *attribute.graphs):
+            yield from _tensors(inner)

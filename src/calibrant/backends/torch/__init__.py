@@ -13,8 +13,11 @@ from calibrant.common.extras import need
 
 need("torch", "torch", "calibrant.torch needs")  # PyTorch: absolute imports do not see this package
 
-from calibrant.backends.torch._base import CalibratorModule  # noqa: E402
 from calibrant.backends.torch._collect import collect_logits  # noqa: E402
-from calibrant.backends.torch._convert import CalibratedModule, to_module  # noqa: E402
+from calibrant.backends.torch._modules import (  # noqa: E402
+    CalibratedModule,
+    CalibratorModule,
+    to_module,
+)
 
 __all__ = ["CalibratedModule", "CalibratorModule", "collect_logits", "to_module"]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from calibrant.backends.torch._convert import logits_of
+from calibrant.backends.torch._modules import logits_of
 from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K, TemperatureProfile
 from calibrant.common.progress import reporter
 from calibrant.common.types import Progress
@@ -87,7 +87,9 @@ def collect_logits(
     """
     if max_rows is not None and max_rows < 1:
         raise ValueError(f"max_rows must be at least 1, got {max_rows}")
-    device = _device_of(model) if device is None else device
+    if device is None and isinstance(model, nn.Module):
+        first = next(model.parameters(), None)
+        device = None if first is None else first.device
     profile = TemperatureProfile(top_k=top_k, scale=scale)
     room = float("inf") if max_rows is None else max_rows
     total = len(dataloader) if isinstance(dataloader, Sized) else None
@@ -95,7 +97,10 @@ def collect_logits(
     with _evaluating(model), reporter("collecting logits", progress) as report:
         for number, batch in enumerate(dataloader):
             inputs, labels = _moved((split or split_batch)(batch), device)
-            outputs = take(_call(model, inputs))
+            if isinstance(inputs, Mapping):
+                outputs = take(model(**inputs))
+            else:
+                outputs = take(model(*inputs) if isinstance(inputs, tuple) else model(inputs))
             try:
                 _add(profile, *_aligned(outputs, labels, shift), ignore_index, room)
             except ValueError as error:
@@ -121,12 +126,6 @@ def split_batch(batch: Any) -> tuple[Any, Tensor]:
         "a batch must be a pair (inputs, labels) or a mapping with the key 'labels', got "
         f"{kind}: say how to take it apart with split="
     )
-
-
-def _call(model: Callable[..., Any], inputs: Any) -> Any:
-    if isinstance(inputs, Mapping):
-        return model(**inputs)
-    return model(*inputs) if isinstance(inputs, tuple) else model(inputs)
 
 
 def _aligned(logits: Tensor, labels: Any, shift: bool) -> tuple[Tensor, Tensor]:
@@ -177,13 +176,6 @@ def _evaluating(model: Any) -> Iterator[None]:
     finally:
         for module, mode in zip(modules, training, strict=True):
             module.training = mode
-
-
-def _device_of(model: Any) -> torch.device | None:
-    if not isinstance(model, nn.Module):
-        return None
-    first = next(model.parameters(), None)
-    return None if first is None else first.device
 
 
 def _moved(value: Any, device: torch.device | str | None) -> Any:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from calibrant.common.types import Array
+from calibrant.formulas._array_operations import ArrayOps
 from calibrant.formulas._curves import PaddedCurves
 
 
@@ -28,26 +29,12 @@ class ModuleCurves:
         self.cubic = padded.cubic
 
 
-class TorchOps:
+class TorchOps(ArrayOps):
     """Native PyTorch; a formula's numbers come from the buffers of a module."""
 
     def __init__(self, buffers: dict[str, Tensor | None]) -> None:
+        super().__init__(torch)
         self.buffers = buffers
-
-    def exp(self, x: Tensor) -> Tensor:
-        return x.exp()
-
-    def log(self, x: Tensor) -> Tensor:
-        return x.log()
-
-    def log1p(self, x: Tensor) -> Tensor:
-        return x.log1p()
-
-    def tanh(self, x: Tensor) -> Tensor:
-        return x.tanh()
-
-    def abs(self, x: Tensor) -> Tensor:
-        return x.abs()
 
     def maximum(self, x: Tensor, y: Tensor | float) -> Tensor:
         return x.maximum(y) if isinstance(y, Tensor) else x.clamp(min=y)
@@ -64,12 +51,6 @@ class TorchOps:
     def any(self, condition: Tensor) -> bool:
         return True  # a traced graph cannot depend on values
 
-    def invert(self, condition: Tensor) -> Tensor:
-        return ~condition
-
-    def is_masked(self, x: Tensor) -> Tensor:
-        return x == -torch.inf
-
     def max(self, x: Tensor) -> Tensor:
         return x.amax(-1, keepdim=True)
 
@@ -82,8 +63,11 @@ class TorchOps:
     def mean(self, x: Tensor) -> Tensor:
         return x.mean(-1, keepdim=True)
 
-    def gaps(self, x: Tensor) -> Tensor:
-        return x - x.amax(-1, keepdim=True)
+    def gaps(self, x: Tensor, temperature: Tensor | float = 1.0) -> Tensor:
+        gaps = x - x.amax(-1, keepdim=True)
+        if isinstance(temperature, float) and temperature == 1.0:
+            return gaps
+        return self.divide(gaps, temperature)
 
     def divide(self, x: Tensor, y: Tensor | float) -> Tensor:
         """-inf stays -inf, and sends no NaN back to a temperature."""
@@ -113,63 +97,36 @@ class TorchOps:
     def columns(self, x: Tensor, index: Any) -> Tensor:
         return x.index_select(-1, self.fitted(index.name))
 
-    def for_classes(self, count: int) -> TorchOps:
-        return self
-
     def concat(self, parts: Sequence[Tensor]) -> Tensor:
         return torch.cat(list(parts), dim=-1)
-
-    def expand(self, x: Tensor) -> Tensor:
-        return x[..., None]
-
-    def drop(self, x: Tensor) -> Tensor:
-        return x[..., 0]
-
-    def matmul(self, x: Tensor, kernel: Tensor) -> Tensor:
-        return x @ kernel
-
-    def affine(self, x: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
-        return x @ kernel + bias
 
     def constant(self, values: Any, like: Tensor) -> Tensor:
         buffer = self.fitted(values.name)
         return buffer if buffer.dtype == torch.bool else buffer.to(like.dtype)
 
-    def full_like(self, x: Tensor, value: float) -> Tensor:
-        return torch.full_like(x, value)
-
     def cast(self, x: Tensor, kind: Literal["float64"] | Array) -> Tensor:
         return x.to(torch.float64 if isinstance(kind, str) else kind.dtype)
 
-    def eps(self, x: Tensor) -> float:
-        return float(torch.finfo(x.dtype).eps)
-
     def look_up(self, x: Tensor, curves: Any) -> Tensor:
-        edges = self.fitted(f"{curves.name}.edges")
+        edges, known = self.fitted(f"{curves.name}.edges"), x.detach()
         if curves.count == 1:
-            place = torch.searchsorted(edges[0], x.detach().contiguous(), right=curves.inclusive)
-        else:
-            place = self._place(x.detach(), edges, curves)
-        value = self._at(f"{curves.name}.value", place)
+            place = torch.searchsorted(edges[0], known.contiguous(), right=curves.inclusive)
+        else:  # each class' values in its own row of edges, as places of the flattened tables
+            columns = known.movedim(-1, 0)
+            flat = columns.reshape(curves.count, -1).contiguous()
+            place = torch.searchsorted(edges, flat, right=curves.inclusive)
+            start = torch.arange(curves.count, device=x.device)[:, None] * (edges.shape[1] + 1)
+            place = (place + start).reshape(columns.shape).movedim(0, -1)
+
+        def found(part: str) -> Tensor:
+            return self.fitted(f"{curves.name}.{part}").reshape(-1)[place]
+
         if not curves.inclusive:
-            return value
-        run = x - self._at(f"{curves.name}.anchor", place)
-        slope = self._at(f"{curves.name}.slope", place)
+            return found("value")
+        run, slope = x - found("anchor"), found("slope")
         if curves.cubic:
-            cube = self._at(f"{curves.name}.cube", place)
-            slope = slope + (self._at(f"{curves.name}.square", place) + cube * run) * run
-        return value + slope * run
-
-    def _place(self, x: Tensor, edges: Tensor, curves: ModuleCurves) -> Tensor:
-        """Each class' values in its own row of edges, as places of the flattened tables."""
-        columns = x.movedim(-1, 0)
-        flat = columns.reshape(curves.count, -1).contiguous()
-        place = torch.searchsorted(edges, flat, right=curves.inclusive)
-        start = torch.arange(curves.count, device=x.device)[:, None] * (edges.shape[1] + 1)
-        return (place + start).reshape(columns.shape).movedim(0, -1)
-
-    def _at(self, name: str, place: Tensor) -> Tensor:
-        return self.fitted(name).reshape(-1)[place]
+            slope = slope + (found("square") + found("cube") * run) * run
+        return found("value") + slope * run
 
     def interpolate(self, table: Tensor, position: Tensor) -> Tensor:
         cell = position.detach().long().clamp(max=table.shape[0] - 2)

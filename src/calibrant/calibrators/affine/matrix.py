@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from dataclasses import replace
-from typing import Any, final
+from typing import final
 
-from numpy.typing import NDArray
-
-from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import Start
-from calibrant.calibrators._parameters import check_counts, check_strength
-from calibrant.calibrators.affine._base import NO_MATRIX, AffineCalibrator
-from calibrant.calibrators.affine._fit import (
-    AffineMethod,
+from calibrant.calibrators._parameters import Count, NonNegative, constraints
+from calibrant.calibrators.affine._affine_calibrator import (
+    NO_MATRIX,
+    AffineCalibrator,
     Strength,
     diagonal_penalty,
-    fit_affine_map,
-    plain_logits,
     slope_pull,
 )
-from calibrant.calibrators.affine._loss import Penalty, row_means
-from calibrant.common.types import Floats, InputKind, Progress
+from calibrant.calibrators.affine._affine_loss import Penalty, row_means
+from calibrant.common.docstrings import documented
+from calibrant.common.types import InputKind, Progress
 from calibrant.data.rows import Rows
 from calibrant.formulas import Features, LogProbabilities
 
@@ -31,6 +27,12 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
 
     _full = True
     _memory_remedy = NO_MATRIX
+    _constraints = constraints(
+        slope_penalty=NonNegative(or_auto=True),
+        off_diagonal_penalty=NonNegative(or_auto=True),
+        intercept_penalty=NonNegative(or_auto=True),
+        max_iter=Count(),
+    )
 
     def __init__(
         self,
@@ -48,50 +50,23 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
         self.progress = progress
         self.input = input
 
-    @abstractmethod
-    def _features(self, start: Start, data: Rows) -> Features:
-        """What the matrix reads."""
-
     @final
-    def _check_parameters(self) -> None:
-        check_strength("slope_penalty", self.slope_penalty)
-        check_strength("off_diagonal_penalty", self.off_diagonal_penalty)
-        check_strength("intercept_penalty", self.intercept_penalty)
-        check_counts(self, "max_iter")
-
-    @final
-    def _fit_logits(self, data: Rows) -> Fitted:
-        method = AffineMethod(
-            features=self._features,
-            unit=lambda start: 1.0 / start.temperature,
-            penalty=self._penalty,
-            full=self._full,
-            centred=self.off_diagonal_penalty == "auto",  # a given one is ODIR to the letter
-        )
-        return fit_affine_map(
-            data,
-            method,
-            max_iter=self.max_iter,
-            title=type(self).__name__,
-            progress=self.progress,
-        )
-
-    def _penalty(self, features: NDArray[Any], weight: Floats) -> Penalty:
-        classes = features.shape[1]
-        if self.off_diagonal_penalty != "auto":
+    def _penalty(self, features: Rows) -> Penalty:
+        strengths = self.slope_penalty, self.intercept_penalty
+        classes = features.n_classes
+        if self.off_diagonal_penalty != "auto":  # ODIR to the letter
             given = float(self.off_diagonal_penalty) / (classes * (classes - 1))
-            diagonal = diagonal_penalty(
-                features, weight, self.slope_penalty, self.intercept_penalty
-            )
-            return replace(diagonal, off_diagonal=given)
-        mean = row_means(features)
+            return replace(diagonal_penalty(features, *strengths), off_diagonal=given)
+        mean = row_means(features.scores)
+        deviations = features.with_scores(features.scores - mean)
         return replace(
-            diagonal_penalty(features - mean, weight, self.slope_penalty, self.intercept_penalty),
+            diagonal_penalty(deviations, *strengths),
             off_diagonal=None,
-            common=slope_pull(mean, weight, classes),
+            common=slope_pull(features.with_scores(mean), classes),
         )
 
 
+@documented
 class MatrixScaling(FullMatrixCalibrator):
     """Every class reads every logit: softmax(z W + b). Does not preserve accuracy.
 
@@ -106,13 +81,9 @@ class MatrixScaling(FullMatrixCalibrator):
         vector scaling. See docs/methods-affine.md.
     intercept_penalty : float or "auto", default "auto"
         The same for the intercepts; "auto" is 3 C^2 / n.
-    max_iter : int, default 500
-        The most iterations of L-BFGS.
-    progress : bool or callable, default False
-        True shows a bar on standard error where a fit takes more than a second; a callable is
-        called as ``progress(done, total)``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are; probabilities are taken as log p minus its row mean.
+    {max_iter}
+    {fit_progress}
+    {input_log_probs}
 
     Attributes
     ----------
@@ -142,10 +113,8 @@ class MatrixScaling(FullMatrixCalibrator):
     (10, 10)
     """
 
-    def _features(self, start: Start, data: Rows) -> Features:
-        return plain_logits(start, data)
 
-
+@documented
 class DirichletCalibration(FullMatrixCalibrator):
     """Matrix scaling of log-probabilities: softmax(log p W + b). Does not preserve accuracy.
 
@@ -158,13 +127,9 @@ class DirichletCalibration(FullMatrixCalibrator):
         The same for the other entries. "auto" is estimated from the data, see ``MatrixScaling``.
     intercept_penalty : float or "auto", default "auto"
         The same for the intercepts; "auto" is 3 C^2 / n.
-    max_iter : int, default 500
-        The most iterations of L-BFGS.
-    progress : bool or callable, default False
-        True shows a bar on standard error where a fit takes more than a second; a callable is
-        called as ``progress(done, total)``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are; probabilities are taken as log p minus its row mean.
+    {max_iter}
+    {fit_progress}
+    {input_log_probs}
 
     Attributes
     ----------

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC
-from typing import Any, cast, final
+from typing import cast, final
 
-from numpy.typing import NDArray
-
-from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import Start
-from calibrant.calibrators._parameters import check_counts
-from calibrant.calibrators.affine._base import NO_MATRIX, AffineCalibrator
-from calibrant.calibrators.affine._fit import AffineMethod, fit_affine_map
-from calibrant.calibrators.affine._loss import Penalty
-from calibrant.common.types import Floats, InputKind, Progress
+from calibrant.calibrators.affine._affine_calibrator import NO_MATRIX, AffineCalibrator
+from calibrant.calibrators.affine._affine_loss import Penalty
+from calibrant.common.docstrings import documented
+from calibrant.common.types import InputKind, Progress
 from calibrant.data.rows import Rows
 from calibrant.data.weights import effective_rows
 from calibrant.formulas import AffineMap, Features, SmoothedLogProbabilities
@@ -39,31 +35,21 @@ class StructuredCalibrator(AffineCalibrator, ABC):
         return cast("SmoothedLogProbabilities", features).smoothing
 
     @final
-    def _check_parameters(self) -> None:
-        check_counts(self, "max_iter")
+    def _features(self, start: Start, data: Rows) -> Features:
+        rows = effective_rows(data.weight)
+        return SmoothedLogProbabilities(start.temperature, 1.0 / (rows + 1.0))
 
     @final
-    def _fit_logits(self, data: Rows) -> Fitted:
-        method = AffineMethod(_smoothed, lambda start: 1.0, _penalty, self._full)
-        return fit_affine_map(
-            data,
-            method,
-            max_iter=self.max_iter,
-            title=type(self).__name__,
-            progress=self.progress,
-        )
+    def _unit(self, start: Start) -> float:
+        return 1.0
+
+    @final
+    def _penalty(self, features: Rows) -> Penalty:
+        classes, rows = features.n_classes, effective_rows(features.weight)
+        return Penalty(classes / rows, classes * (classes - 1) / rows, classes / rows)
 
 
-def _smoothed(start: Start, data: Rows) -> Features:
-    rows = effective_rows(data.weight)
-    return SmoothedLogProbabilities(start.temperature, 1.0 / (rows + 1.0))
-
-
-def _penalty(features: NDArray[Any], weight: Floats) -> Penalty:
-    classes, rows = features.shape[1], effective_rows(weight)
-    return Penalty(classes / rows, classes * (classes - 1) / rows, classes / rows)
-
-
+@documented
 class StructuredVectorScaling(StructuredCalibrator):
     """Vector scaling of smoothed log-probabilities. Does not preserve accuracy.
 
@@ -72,13 +58,9 @@ class StructuredVectorScaling(StructuredCalibrator):
 
     Parameters
     ----------
-    max_iter : int, default 500
-        The most iterations of L-BFGS.
-    progress : bool or callable, default False
-        True shows a bar on standard error where a fit takes more than a second; a callable is
-        called as ``progress(done, total)``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are; probabilities are taken as log p minus its row mean.
+    {max_iter}
+    {fit_progress}
+    {input_log_probs}
 
     Attributes
     ----------
@@ -112,6 +94,7 @@ class StructuredVectorScaling(StructuredCalibrator):
     """
 
 
+@documented
 class StructuredMatrixScaling(StructuredCalibrator):
     """Matrix scaling of smoothed log-probabilities. Does not preserve accuracy.
 
@@ -120,13 +103,9 @@ class StructuredMatrixScaling(StructuredCalibrator):
 
     Parameters
     ----------
-    max_iter : int, default 500
-        The most iterations of L-BFGS.
-    progress : bool or callable, default False
-        True shows a bar on standard error where a fit takes more than a second; a callable is
-        called as ``progress(done, total)``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are; probabilities are taken as log p minus its row mean.
+    {max_iter}
+    {fit_progress}
+    {input_log_probs}
 
     Attributes
     ----------

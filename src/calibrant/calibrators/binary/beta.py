@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_expit, logit
 
 from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._fit_info import FitInfo
-from calibrant.calibrators._logistic import fit_logistic
-from calibrant.calibrators.binary._log_odds import LogOdds
+from calibrant.calibrators._logistic import fit_one_logistic
+from calibrant.calibrators._one_vs_all import Column
+from calibrant.common.docstrings import documented
 from calibrant.common.errors import warn
 from calibrant.common.types import Floats, InputKind
 from calibrant.data.rows import Rows
 from calibrant.formulas import BetaOdds
 
 
+@documented
 class BetaCalibration(LogitCalibrator):
     """Three parameters for the log-odds of two classes. Does not preserve accuracy.
 
     Parameters
     ----------
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {input_logits}
 
     Attributes
     ----------
@@ -64,48 +64,35 @@ class BetaCalibration(LogitCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return False
 
-    def _check_parameters(self) -> None:
-        """There are none."""
-
     def _fit_logits(self, data: Rows) -> Fitted:
-        rows = LogOdds.of(data)
-        if rows.hit.all() or not rows.hit.any():
+        column = Column.of_second_class(data)
+        if column.hit.all() or not column.hit.any():
             warn(
                 "beta calibration needs labels of both classes: the probabilities stay as they are"
             )
             return BetaOdds(1.0, 1.0, 0.0), FitInfo(True, "one class only: the identity")
-        (a, b, c), loss, converged = _best_face(_inputs(rows.score), rows.hit, rows.weight)
+        (a, b, c), loss, converged = _best_face(column)
         return BetaOdds(a, b, c), FitInfo(
             converged,
             "converged" if converged else "stopped early: check the scores for extreme values",
             loss="nll",
-            before=rows.mean_loss(rows.score),
-            after=loss / float(rows.weight.sum()),
+            before=column.mean_nll(column.score),
+            after=loss / float(column.weight.sum()),
         )
 
 
-def _inputs(score: Floats) -> tuple[Floats, Floats]:
-    """ln p and -ln(1 - p), exact for any log-odds."""
-    return log_expit(score), -log_expit(-score)
-
-
-def _best_face(
-    inputs: tuple[Floats, Floats], hit: NDArray[np.bool_], weight: Floats
-) -> tuple[Floats, float, bool]:
+def _best_face(column: Column) -> tuple[Floats, float, bool]:
     """The best (a, b, c) with a, b >= 0, its summed loss and whether it converged."""
-    target = hit.astype(np.float64)
+    inputs = log_expit(column.score), -log_expit(-column.score)  # ln p and -ln(1 - p), exact
+    target, weight = column.target, column.weight
     rate = float(weight @ target / weight.sum())
     constant = np.array([0.0, 0.0, logit(rate)])
-    best = (
-        constant,
-        float(-weight.sum() * (rate * np.log(rate) + (1 - rate) * np.log1p(-rate))),
-        True,
-    )
+    entropy = -(rate * np.log(rate) + (1 - rate) * np.log1p(-rate))
+    best = constant, float(weight.sum() * entropy), True
     for face in ((0, 1), (0,), (1,)):
-        fit = fit_logistic([inputs[i][None, :] for i in face], target[None, :], weight)
-        coefficients, loss = fit.coefficients[0], float(fit.loss[0])
+        coefficients, loss, converged = fit_one_logistic([inputs[i] for i in face], target, weight)
         if coefficients[:-1].min() >= 0.0 and loss < best[1]:
             full = np.zeros(3)
             full[[*face, 2]] = coefficients
-            best = full, loss, bool(fit.converged[0])
+            best = full, loss, converged
     return best

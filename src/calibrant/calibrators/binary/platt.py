@@ -8,10 +8,10 @@ import numpy as np
 
 from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._fit_info import FitInfo
-from calibrant.calibrators._logistic import fit_logistic, platts_targets
+from calibrant.calibrators._logistic import fit_one_logistic
 from calibrant.calibrators._one_vs_all import Column
-from calibrant.calibrators.binary._log_odds import LogOdds
-from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds
+from calibrant.calibrators.odds._odds_curves import CurveFit, Span, fit_odds
+from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind
 from calibrant.data.rows import Rows
 from calibrant.formulas import LinearOdds, LogitMap, OddsMap
@@ -19,13 +19,13 @@ from calibrant.formulas import LinearOdds, LogitMap, OddsMap
 MIDDLE = np.array([0.5])
 
 
+@documented
 class PlattScaling(LogitCalibrator):
     """A sigmoid of the log-odds of each class. Does not preserve accuracy.
 
     Parameters
     ----------
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {input_logits}
 
     Attributes
     ----------
@@ -83,34 +83,30 @@ class PlattScaling(LogitCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return False
 
-    def _check_parameters(self) -> None:
-        """There are none."""
-
     def _fit_logits(self, data: Rows) -> Fitted:
         if data.n_classes > 2:
-            return fit_odds(data, _sigmoid, type(self).__name__, progress=False)
-        rows = LogOdds.of(data)
-        if len(rows.score) == 0:
+            return fit_odds(data, _fit_line, type(self).__name__, progress=False)
+        column = Column.of_second_class(data)
+        if len(column) == 0:
             return LinearOdds(1.0, 0.0), FitInfo(True, "no rows without a masked class")
-        target = platts_targets(rows.hit, rows.weight)
-        fit = fit_logistic([rows.score[None, :]], target[None, :], rows.weight)
-        slope, intercept = (float(value) for value in fit.coefficients[0])
-        converged = bool(fit.converged[0])
-        return LinearOdds(slope, intercept), FitInfo(
+        (slope, intercept), loss, converged = fit_one_logistic(
+            [column.score], column.platts_target, column.weight
+        )
+        return LinearOdds(float(slope), float(intercept)), FitInfo(
             converged,
             "converged" if converged else "stopped early: check the scores for extreme values",
             loss="nll",
-            before=rows.mean_loss(rows.score),
-            after=rows.mean_loss(slope * rows.score + intercept),
-            details={"loss_with_platts_targets": float(fit.loss[0] / rows.weight.sum())},
+            before=column.mean_nll(column.score),
+            after=column.mean_nll(slope * column.score + intercept),
+            details={"loss_with_platts_targets": float(loss / column.weight.sum())},
         )
 
 
-def _sigmoid(column: Column, span: Span) -> CurveFit:
+def _fit_line(column: Column, span: Span) -> CurveFit:
     """The straight line of one class' log-odds."""
     centred = 2.0 * span.unit(column.score) - 1.0
-    target = platts_targets(column.hit, column.weight)
-    fit = fit_logistic([centred[None, :]], target[None, :], column.weight)
-    slope, intercept = fit.coefficients[0]
+    (slope, intercept), _, converged = fit_one_logistic(
+        [centred], column.platts_target, column.weight
+    )
     points = span.points(MIDDLE, np.array([intercept]), np.array([2.0 * slope]))
-    return CurveFit(points, bool(fit.converged[0]))
+    return CurveFit(points, converged)

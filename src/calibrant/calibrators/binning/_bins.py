@@ -24,11 +24,12 @@ class SortedScores:
     score: Floats
     order: NDArray[np.intp]
     mass: Floats
+    weight: Floats  # in the scores' own (unsorted) order
 
     @classmethod
     def of(cls, score: Floats, weight: Floats) -> SortedScores:
         order = np.argsort(score)
-        return cls(score[order], order, np.cumsum(weight[order]))
+        return cls(score[order], order, np.cumsum(weight[order]), weight)
 
     def edges(self, cuts: Floats) -> Floats:
         """The edges at given masses: halfway between the last score before and the first after.
@@ -46,11 +47,28 @@ class SortedScores:
         higher = np.where(behind > end, 2.0 - before, self.score[np.minimum(behind, end)])
         return np.asarray(before + 0.5 * (np.where(after > same, after, higher) - before))
 
-    def sums(self, edges: Floats, values: Floats) -> Floats:
-        """The sum in each bin of values that are in the scores' own (unsorted) order."""
-        running = np.append(0.0, np.cumsum(values[self.order]))
+    def equal_mass_edges(self, bins: int) -> Floats:
+        """The edges of bins of equal mass; those that few rows leave over are at infinity."""
+        if len(self.score) == 0:
+            return np.full(bins - 1, np.inf)
+        edges = self.edges(equal_mass_cuts(self.weight, bins))
+        return np.append(edges, np.full(bins - 1 - len(edges), np.inf))
+
+    def means(self, edges: Floats, values: Floats) -> Floats:
+        """The weighted mean in each bin of values in the scores' own (unsorted) order.
+
+        An empty bin has its midpoint.
+        """
         inner = np.searchsorted(self.score, edges, side="right")
-        return np.diff(running[np.concatenate([[0], inner, [len(self.score)]])])
+        places = np.concatenate([[0], inner, [len(self.score)]])
+        mass, total = (
+            np.diff(np.append(0.0, np.cumsum(part[self.order]))[places])
+            for part in (self.weight, self.weight * values)
+        )
+        bounds = np.concatenate([[0.0], np.clip(edges, 0.0, 1.0), [1.0]])
+        midpoints = 0.5 * (bounds[:-1] + bounds[1:])
+        means = np.divide(total, mass, out=midpoints, where=mass > 0.0)
+        return np.clip(means, 0.0, 1.0)  # of rounding error
 
 
 def equal_mass_cuts(weight: Floats, bins: int) -> Floats:
@@ -65,22 +83,3 @@ def equal_mass_cuts(weight: Floats, bins: int) -> Floats:
         size, larger = divmod(total, bins)
         return np.asarray(index * size + np.minimum(index, larger))
     return np.asarray(index * (total / bins), np.float64)
-
-
-def midpoints(edges: Floats) -> Floats:
-    """The middle of each bin between 0, the edges and 1."""
-    bounds = np.concatenate([[0.0], np.clip(edges, 0.0, 1.0), [1.0]])
-    return np.asarray(0.5 * (bounds[:-1] + bounds[1:]))
-
-
-def bin_means(scores: SortedScores, edges: Floats, values: Floats, weight: Floats) -> Floats:
-    """The weighted mean in each bin; the bin's midpoint where it is empty."""
-    mass = scores.sums(edges, weight)
-    total = scores.sums(edges, weight * values)
-    means = np.divide(total, mass, out=midpoints(edges), where=mass > 0.0)
-    return np.clip(means, 0.0, 1.0)  # of rounding error
-
-
-def padded(edges: Floats, bins: int) -> Floats:
-    """As many edges as so many bins need, the missing ones at infinity."""
-    return np.append(edges, np.full(bins - 1 - len(edges), np.inf))

@@ -11,9 +11,9 @@ from scipy.special import gammaln
 from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns, Column
-from calibrant.calibrators._parameters import check_positive
+from calibrant.calibrators._parameters import Positive, constraints
 from calibrant.calibrators.binning._bins import SortedScores, equal_mass_cuts
-from calibrant.common.progress import reporter
+from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind, Progress
 from calibrant.data.rows import Rows
 from calibrant.formulas import ColumnMap, Steps
@@ -25,6 +25,7 @@ MOST_BINS = 2**18  # of all models together, unless there are more rows: memory 
 LARGEST_MODEL = MOST_BINS // 8
 
 
+@documented
 class BayesianBinning(LogitCalibrator):
     """Histograms of many sizes, averaged by their evidence. Does not preserve accuracy.
 
@@ -34,11 +35,8 @@ class BayesianBinning(LogitCalibrator):
         The weight of the prior in rows, shared by the bins of a model.
     normalize : bool, default True
         Add 1e-9 p, which breaks ties, and divide by the row sum; False gives the averaged rates.
-    progress : bool or callable, default False
-        True shows a bar on standard error where a fit takes more than a second; a callable is
-        called as ``progress(done, total)``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {fit_progress}
+    {input_logits}
 
     Notes
     -----
@@ -66,6 +64,7 @@ class BayesianBinning(LogitCalibrator):
     """
 
     _gives = ColumnMap
+    _constraints = constraints(prior_strength=Positive())
 
     def __init__(
         self,
@@ -82,17 +81,18 @@ class BayesianBinning(LogitCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return False
 
-    def _check_parameters(self) -> None:
-        check_positive("prior_strength", self.prior_strength)
-
     def _fit_logits(self, data: Rows) -> Fitted:
-        columns = ClassColumns.from_logits(data)
-        with reporter(f"fitting {type(self).__name__}", self.progress) as report:
-            sizes = _ModelSizes.of(columns.weight)
-            fits = columns.fit_each(
-                lambda column: _fit_column(column, sizes, self.prior_strength), report
-            )
-        steps = Steps.join(fits)
+        columns = ClassColumns.of_probabilities(data)
+        models = _Models.of(columns.rows.weight)
+
+        def fit(column: Column) -> tuple[Floats, Floats]:
+            if len(column) == 0:
+                return np.empty(0), np.zeros(1)
+            masked = len(column) != len(data)  # in some rows: the others are cut elsewhere
+            own = _Models.of(column.weight) if masked else models
+            return own.averaged(column, self.prior_strength)
+
+        steps = Steps.join(columns.fit_each(fit, type(self).__name__, self.progress))
         formula = ColumnMap(
             steps,
             data.n_classes,
@@ -104,72 +104,82 @@ class BayesianBinning(LogitCalibrator):
 
 
 @dataclass(frozen=True)
-class _ModelSizes:
+class _Models:
     """Where the models of one weighted sample are cut, one model after the other."""
 
-    rows: int
     first: NDArray[np.intp]  # the first bin of each model
     last: NDArray[np.intp]
     bins: Floats  # how many bins the model of each bin has
     cuts: Floats  # the mass at the upper end of each bin
 
     @classmethod
-    def of(cls, weight: Floats) -> _ModelSizes:
-        total = float(weight.sum())
+    def of(cls, weight: Floats) -> _Models:
+        """All numbers of bins between two limits, or as many of them as the budget allows."""
+        total, budget = float(weight.sum()), max(MOST_BINS, len(weight))
         root = np.cbrt(total)
         fewest = max(1, int(root / SPREAD))
         most = max(fewest, min(int(np.ceil(root * SPREAD)), round(total)))
-        sizes = _spaced(fewest, most, max(MOST_BINS, len(weight)))
+        if (fewest + most) * (most - fewest + 1) <= 2 * budget:
+            sizes = np.arange(fewest, most + 1)
+        else:
+            fewest, most = min(fewest, LARGEST_MODEL - 1), min(most, LARGEST_MODEL)
+            # k numbers at equal ratios sum to about k (most - fewest) / log(most / fewest)
+            number = int(budget * np.log(most / fewest) / (most - fewest))
+            sizes = np.unique(np.geomspace(fewest, most, number).round().astype(np.intp))
         ends = np.cumsum(sizes)
         cuts = [np.append(equal_mass_cuts(weight, int(size)), total) for size in sizes]
         bins = np.repeat(sizes, sizes).astype(np.float64)
-        return cls(len(weight), ends - sizes, ends - 1, bins, np.concatenate(cuts))
+        return cls(ends - sizes, ends - 1, bins, np.concatenate(cuts))
 
+    def averaged(self, column: Column, strength: float) -> tuple[Floats, Floats]:
+        """The edges and the rates between them of the averaged models of a column."""
+        scores = SortedScores.of(column.score, column.weight)
+        upper = scores.edges(self.cuts)
+        upper[self.last] = 1.0
+        place = np.searchsorted(scores.score, upper, side="right")
+        place[self.last] = len(column)
+        mass = np.append(0.0, scores.mass)[place]
+        hits = np.append(0.0, np.cumsum((column.weight * column.hit)[scores.order]))[place]
+        count, hit = self._increases(mass), self._increases(hits)
+        middle = np.clip(upper - 0.5 * self._increases(upper), 1e-12, 1.0 - 1e-12)
+        prior = strength / self.bins
+        # the log marginal likelihood of each bin: beta-binomial with pseudo-rows at the midpoint
+        miss = count - hit
+        evidence = -_log_rising(prior, hit + miss)
+        evidence += _log_rising(prior * middle, hit)
+        evidence += _log_rising(prior * (1.0 - middle), miss)
+        rates = (hit + prior * middle) / (count + prior)
+        return self._mean(upper, rates, np.add.reduceat(evidence, self.first))
 
-def _spaced(fewest: int, most: int, budget: int) -> NDArray[np.intp]:
-    """All numbers from ``fewest`` to ``most``, or as many of them as have a sum within budget."""
-    if (fewest + most) * (most - fewest + 1) <= 2 * budget:
-        return np.arange(fewest, most + 1)
-    fewest, most = min(fewest, LARGEST_MODEL - 1), min(most, LARGEST_MODEL)
-    # k numbers at equal ratios sum to about k (most - fewest) / log(most / fewest)
-    number = int(budget * np.log(most / fewest) / (most - fewest))
-    return np.unique(np.geomspace(fewest, most, number).round().astype(np.intp))
+    def _increases(self, values: Floats) -> Floats:
+        """Over each bin, of values at the bins' upper ends; each model begins at 0."""
+        before = np.append(0.0, values[:-1])
+        before[self.first] = 0.0
+        return np.asarray(values - before)
 
+    def _mean(self, upper: Floats, rates: Floats, log_share: Floats) -> tuple[Floats, Floats]:
+        """The mean of the models' step functions: all their jumps, sorted and added up.
 
-def _fit_column(column: Column, sizes: _ModelSizes, strength: float) -> tuple[Floats, Floats]:
-    """The edges and the rates between them of the averaged models."""
-    if len(column.score) == 0:
-        return np.empty(0), np.zeros(1)
-    if len(column.score) != sizes.rows:  # some rows mask this class
-        sizes = _ModelSizes.of(column.weight)
-    scores = SortedScores.of(column.score, column.weight)
-    upper = scores.edges(sizes.cuts)
-    upper[sizes.last] = 1.0
-    place = np.searchsorted(scores.score, upper, side="right")
-    place[sizes.last] = len(column.score)
-    mass = np.append(0.0, scores.mass)[place]
-    hits = np.append(0.0, np.cumsum((column.weight * column.hit)[scores.order]))[place]
-    count, hit = _steps(mass, sizes.first), _steps(hits, sizes.first)
-    middle = np.clip(upper - 0.5 * _steps(upper, sizes.first), 1e-12, 1.0 - 1e-12)
-    prior = strength / sizes.bins
-    evidence = _log_evidence(prior, middle, hit, count - hit)
-    log_share = np.add.reduceat(evidence, sizes.first)
-    return _average(upper, (hit + prior * middle) / (count + prior), log_share, sizes)
-
-
-def _steps(values: Floats, first: NDArray[np.intp]) -> Floats:
-    """The increase over each bin of values at the bins' upper ends; each model begins at 0."""
-    before = np.append(0.0, values[:-1])
-    before[first] = 0.0
-    return np.asarray(values - before)
-
-
-def _log_evidence(prior: Floats, middle: Floats, hits: Floats, misses: Floats) -> Floats:
-    """The log marginal likelihood of each bin: beta-binomial with pseudo-rows at the midpoint."""
-    result = -_log_rising(prior, hits + misses)
-    result += _log_rising(prior * middle, hits)
-    result += _log_rising(prior * (1.0 - middle), misses)
-    return result
+        Neighbouring steps are joined where they differ by less than the resolution. The square
+        root of a rate has the same sampling error everywhere, 1 / (2 sqrt(n)).
+        """
+        share = np.exp(log_share - log_share.max())
+        share[share < NEGLIGIBLE] = 0.0
+        weights = np.repeat(share / share.sum(), self.last - self.first + 1)
+        weighted = weights * rates
+        jump = np.append(weighted[1:], 0.0) - weighted
+        inner = weights > 0.0
+        inner[self.last] = False
+        at = np.flatnonzero(inner)
+        at = at[np.argsort(upper[at])]
+        edges = upper[at]
+        level = weighted[self.first].sum() + np.append(0.0, np.cumsum(jump[at]))
+        reached = np.append(np.diff(edges) > 0.0, True)[: len(edges)]  # not those of width 0
+        level = np.clip(np.append(level[:1], level[1:][reached]), 0.0, 1.0)
+        group = np.floor(np.sqrt(level) / RESOLUTION)
+        new = group[1:] != group[:-1]
+        owner = np.append(0, np.cumsum(new))
+        return edges[reached][new], np.bincount(owner, level) / np.bincount(owner)
 
 
 def _log_rising(start: Floats, count: Floats) -> Floats:
@@ -178,34 +188,3 @@ def _log_rising(start: Floats, count: Floats) -> Floats:
     some = np.flatnonzero(count > 0.0)
     result[some] = gammaln(start[some] + count[some]) - gammaln(start[some])
     return result
-
-
-def _average(
-    upper: Floats, rates: Floats, log_share: Floats, sizes: _ModelSizes
-) -> tuple[Floats, Floats]:
-    """The mean of the models' step functions: all their jumps, sorted and added up."""
-    share = np.exp(log_share - log_share.max())
-    share[share < NEGLIGIBLE] = 0.0
-    weights = np.repeat(share / share.sum(), sizes.last - sizes.first + 1)
-    weighted = weights * rates
-    jump = np.append(weighted[1:], 0.0) - weighted
-    inner = weights > 0.0
-    inner[sizes.last] = False
-    at = np.flatnonzero(inner)
-    at = at[np.argsort(upper[at])]
-    edges = upper[at]
-    level = weighted[sizes.first].sum() + np.append(0.0, np.cumsum(jump[at]))
-    reached = np.append(np.diff(edges) > 0.0, True)[: len(edges)]  # not those of width 0
-    steps = np.append(level[:1], level[1:][reached])
-    return _simplified(edges[reached], np.clip(steps, 0.0, 1.0))
-
-
-def _simplified(edges: Floats, level: Floats) -> tuple[Floats, Floats]:
-    """Neighbouring steps joined where they differ by less than the resolution.
-
-    The square root of a rate has the same sampling error everywhere, 1 / (2 sqrt(n)).
-    """
-    group = np.floor(np.sqrt(level) / RESOLUTION)
-    new = group[1:] != group[:-1]
-    owner = np.append(0, np.cumsum(new))
-    return edges[new], np.bincount(owner, level) / np.bincount(owner)

@@ -8,29 +8,16 @@ import numpy as np
 
 from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._fit_info import EXACT, FitInfo
-from calibrant.calibrators._one_vs_all import (
-    CERTAIN,
-    TIE_BREAK,
-    ClassColumns,
-    Column,
-    top_column,
-)
-from calibrant.calibrators._parameters import check_choice, check_counts
-from calibrant.calibrators.binning._bins import (
-    SortedScores,
-    bin_means,
-    equal_mass_cuts,
-    padded,
-)
-from calibrant.common.progress import reporter
+from calibrant.calibrators._one_vs_all import CERTAIN, TIE_BREAK, ClassColumns, Column
+from calibrant.calibrators._parameters import Choice, Count, constraints
+from calibrant.calibrators.binning._bins import SortedScores
+from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind, Progress
 from calibrant.data.rows import Rows
 from calibrant.formulas import ColumnMap, Steps, TopLabelMap
 
-MODES = ("one-vs-all", "top-label")
-BINNINGS = ("equal-mass", "equal-width")
 
-
+@documented
 class HistogramBinning(LogitCalibrator):
     """A probability becomes the share of hits in its bin. Preserves accuracy for the top label.
 
@@ -49,11 +36,8 @@ class HistogramBinning(LogitCalibrator):
     normalize : bool, default True
         One-vs-all: add 1e-9 p, which breaks ties, and divide by the row sum; False gives the
         shares themselves.
-    progress : bool or callable, default False
-        True shows a bar on standard error where a fit takes more than a second; a callable is
-        called as ``progress(done, total)``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {fit_progress}
+    {input_logits}
 
     Notes
     -----
@@ -74,6 +58,12 @@ class HistogramBinning(LogitCalibrator):
     array([[0.5, 0.5]])
     """
 
+    _constraints = constraints(
+        mode=Choice("one-vs-all", "top-label"),
+        binning=Choice("equal-mass", "equal-width"),
+        n_bins=Count(),
+    )
+
     def __init__(
         self,
         mode: Literal["one-vs-all", "top-label"] = "one-vs-all",
@@ -93,22 +83,14 @@ class HistogramBinning(LogitCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return self.mode == "top-label"
 
-    def _check_parameters(self) -> None:
-        check_choice("mode", self.mode, MODES)
-        check_choice("binning", self.binning, BINNINGS)
-        check_counts(self, "n_bins")
-
     def _fit_logits(self, data: Rows) -> Fitted:
         info = FitInfo(True, EXACT)
         if self.mode == "top-label":
-            return TopLabelMap(
-                Steps.join([self._fit_column(top_column(data))]), data.n_classes, CERTAIN
-            ), info
-        columns = ClassColumns.from_logits(data)
-        with reporter(f"fitting {type(self).__name__}", self.progress) as report:
-            steps = Steps.join(columns.fit_each(self._fit_column, report))
+            steps = Steps.join([self._fit_column(Column.of_top_label(data))])
+            return TopLabelMap(steps, data.n_classes, CERTAIN), info
+        columns = ClassColumns.of_probabilities(data)
         formula = ColumnMap(
-            steps,
+            Steps.join(columns.fit_each(self._fit_column, type(self).__name__, self.progress)),
             data.n_classes,
             tie_break=TIE_BREAK if self.normalize else 0.0,
             normalize=self.normalize,
@@ -118,9 +100,8 @@ class HistogramBinning(LogitCalibrator):
     def _fit_column(self, column: Column) -> tuple[Floats, Floats]:
         """The inner edges and the share of hits in each bin."""
         scores = SortedScores.of(column.score, column.weight)
-        if self.binning == "equal-width" or len(column.score) == 0:
+        if self.binning == "equal-width" or len(column) == 0:
             edges = np.arange(1, self.n_bins) / self.n_bins
         else:
-            edges = scores.edges(equal_mass_cuts(column.weight, self.n_bins))
-        edges = padded(edges, self.n_bins)
-        return edges, bin_means(scores, edges, column.hit.astype(np.float64), column.weight)
+            edges = scores.equal_mass_edges(self.n_bins)
+        return edges, scores.means(edges, column.target)

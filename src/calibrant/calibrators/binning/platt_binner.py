@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +10,10 @@ from numpy.typing import NDArray
 from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._logistic import fit_logistic
-from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns, Column
-from calibrant.calibrators._parameters import check_counts
-from calibrant.calibrators.binning._bins import (
-    SortedScores,
-    bin_means,
-    equal_mass_cuts,
-    padded,
-)
+from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns
+from calibrant.calibrators._parameters import Count, constraints
+from calibrant.calibrators.binning._bins import SortedScores
+from calibrant.common.docstrings import documented
 from calibrant.common.errors import warn
 from calibrant.common.progress import reporter
 from calibrant.common.threads import available_cores, mapping
@@ -31,6 +26,7 @@ CLIP = 1e-12  # of the authors' code, before the log-odds are taken
 BLOCK_ELEMENTS = 131_072  # classes are fitted together in blocks of this size
 
 
+@documented
 class PlattBinner(LogitCalibrator):
     """Platt scaling, then binning, class by class. Does not preserve accuracy.
 
@@ -43,11 +39,8 @@ class PlattBinner(LogitCalibrator):
     normalize : bool, default True
         Add 1e-9 p, which breaks ties, and divide by the row sum; False gives the authors' bin
         means.
-    progress : bool or callable, default False
-        True shows a bar on standard error where a fit takes more than a second; a callable is
-        called as ``progress(done, total)``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {fit_progress}
+    {input_logits}
 
     Notes
     -----
@@ -70,6 +63,7 @@ class PlattBinner(LogitCalibrator):
     """
 
     _gives = ColumnMap
+    _constraints = constraints(n_bins=Count())
 
     def __init__(
         self,
@@ -86,26 +80,9 @@ class PlattBinner(LogitCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return False
 
-    def _check_parameters(self) -> None:
-        check_counts(self, "n_bins")
-
     def _fit_logits(self, data: Rows) -> Fitted:
-        columns = ClassColumns.from_logits(data)
-        fits = self._fit_classes(columns)
-        slope, intercept = np.column_stack([fit.coefficients for fit in fits])
-        kept = np.array([fit.kept for fit in fits])
-        formula = ColumnMap(
-            Steps.join([(fit.edges, fit.means) for fit in fits]),
-            data.n_classes,
-            sigmoids=ClassSigmoids(slope, intercept, CLIP),
-            kept=kept if kept.any() else None,
-            tie_break=TIE_BREAK if self.normalize else 0.0,
-            normalize=self.normalize,
-        )
-        return formula, _info(fits, columns.absent_classes)
-
-    def _fit_classes(self, columns: ClassColumns) -> list[_ClassFit]:
-        width = max(1, BLOCK_ELEMENTS // len(columns.labels))
+        columns = ClassColumns.of_probabilities(data)
+        width = max(1, BLOCK_ELEMENTS // len(data))
         starts = range(0, len(columns), width)
         blocks = [np.arange(start, min(start + width, len(columns))) for start in starts]
         fits: list[_ClassFit] = []
@@ -116,23 +93,29 @@ class PlattBinner(LogitCalibrator):
             for done in on_threads(lambda block: _fit_block(columns, block, self.n_bins), blocks):
                 fits.extend(done)
                 report(len(fits), len(columns))
-        return fits
-
-
-def _info(fits: Sequence[_ClassFit], absent: int) -> FitInfo:
-    kept, slow = sum(fit.kept for fit in fits), sum(not fit.converged for fit in fits)
-    if kept:
-        warn(
-            f"PBMC: {kept} of {len(fits)} classes have no label, or no other label, to fit a "
-            "sigmoid to: their probabilities stay as they are"
+        slope, intercept = np.column_stack([fit.coefficients for fit in fits])
+        kept = np.array([fit.kept for fit in fits])
+        if kept.any():
+            warn(
+                f"PBMC: {kept.sum()} of {len(fits)} classes have no label, or no other label, to "
+                "fit a sigmoid to: their probabilities stay as they are"
+            )
+        formula = ColumnMap(
+            Steps.join([(fit.edges, fit.means) for fit in fits]),
+            data.n_classes,
+            sigmoids=ClassSigmoids(slope, intercept, CLIP),
+            kept=kept if kept.any() else None,
+            tie_break=TIE_BREAK if self.normalize else 0.0,
+            normalize=self.normalize,
         )
-    message = f"the sigmoids of {slow} classes stopped early: they have too few labels"
-    return FitInfo(
-        slow == 0,
-        message if slow else "converged",
-        loss="nll",
-        details={"absent_classes": absent, "kept_classes": kept},
-    )
+        slow = sum(not fit.converged for fit in fits)
+        message = f"the sigmoids of {slow} classes stopped early: they have too few labels"
+        return formula, FitInfo(
+            slow == 0,
+            message if slow else "converged",
+            loss="nll",
+            details={"absent_classes": columns.absent_classes, "kept_classes": int(kept.sum())},
+        )
 
 
 @dataclass(frozen=True)
@@ -145,9 +128,9 @@ class _ClassFit:
 
 
 def _fit_block(columns: ClassColumns, block: NDArray[np.intp], bins: int) -> list[_ClassFit]:
-    """Sigmoids of a few classes at once, then their bins."""
-    hit = (columns.labels == block[:, None]).astype(np.float64)
-    weight = columns.weight[None, :]
+    """Sigmoids of a few classes at once, then bins of equal mass of the outputs of each."""
+    hit = (columns.rows.labels == block[:, None]).astype(np.float64)
+    weight = columns.rows.weight[None, :]
     if columns.masked is not None:
         weight = np.where(columns.masked[block], 0.0, weight)
     hits, total = (weight * hit).sum(axis=1), weight.sum(axis=1)
@@ -155,30 +138,19 @@ def _fit_block(columns: ClassColumns, block: NDArray[np.intp], bins: int) -> lis
     fitted = np.flatnonzero(~kept)
     coefficients, converged = np.zeros((len(block), 2)), np.ones(len(block), bool)
     if fitted.size:
-        log_odds = _log_odds(columns.scores[block[fitted]])
+        clipped = np.clip(columns.scores[block[fitted]], CLIP, 1.0 - CLIP)
+        log_odds = np.log(clipped) - np.log1p(-clipped)
         rows = weight if len(weight) == 1 else weight[fitted]
         fits = fit_logistic([log_odds], hit[fitted], rows)
         coefficients[fitted], converged[fitted] = fits.coefficients, fits.converged
     result = []
     for index, kept_as_is, pair, ended in zip(block, kept, coefficients, converged, strict=True):
-        edges, means = _fit_bins(columns.column(int(index)), pair, bins)
+        column = columns.column(int(index))
+        # as the formula computes them: an output must fall into its own bin again
+        sigmoid = ClassSigmoids(pair[:1], pair[1:], CLIP)
+        outputs = sigmoid.values(column.score[:, None], NUMPY)[:, 0]
+        scores = SortedScores.of(outputs, column.weight)
+        edges = scores.equal_mass_edges(bins)
+        means = scores.means(edges, outputs)
         result.append(_ClassFit(pair, edges, means, bool(kept_as_is), bool(ended)))
     return result
-
-
-def _fit_bins(column: Column, coefficients: Floats, bins: int) -> tuple[Floats, Floats]:
-    """Bins of equal mass of the scaled outputs, and the mean output of each."""
-    # as the formula computes them: an output must fall into its own bin again
-    sigmoid = ClassSigmoids(coefficients[:1], coefficients[1:], CLIP)
-    outputs = sigmoid.values(column.score[:, None], NUMPY)[:, 0]
-    scores = SortedScores.of(outputs, column.weight)
-    edges = np.empty(0)
-    if len(outputs):
-        edges = scores.edges(equal_mass_cuts(column.weight, bins))
-    edges = padded(edges, bins)
-    return edges, bin_means(scores, edges, outputs, column.weight)
-
-
-def _log_odds(probs: Floats) -> Floats:
-    clipped = np.clip(probs, CLIP, 1.0 - CLIP)
-    return np.asarray(np.log(clipped) - np.log1p(-clipped))

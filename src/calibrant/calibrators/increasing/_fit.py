@@ -8,13 +8,17 @@ t_k+1, u cells to the right of t_k, with cells of width h,
 
 positive always and exact for temperature scaling. A row's sum over its classes is then its row of
 a fixed matrix, made once, times exp(m_k): two products with it are a loss and a gradient.
+
+m is the integral from 0 to x of g(t) = ELU(network(t)) + 1 + 1e-8. An integration rule is a linear
+map from values of g at points to values of m at nodes; its transpose takes derivatives back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +26,14 @@ from scipy.sparse import csr_array
 
 from calibrant.calibrators import _network as network
 from calibrant.calibrators._optimizers import Minimum, lbfgs
-from calibrant.calibrators.increasing._quadrature import Rule, growth, output_for
 from calibrant.common.arrays import row_tiles
 from calibrant.common.types import Floats, Report
 from calibrant.data.rows import Rows
 from calibrant.data.weights import shares, weighted_quantiles
 from calibrant.formulas.increasing import FINEST
 
+SMALLEST_GROWTH = 1e-8
+GAUSS = 0.5 / np.sqrt(3.0)  # the two Gauss points of a cell lie so far from its middle
 STEP = 0.1  # of the grid, in units of the temperature
 FEWEST_CELLS, MOST_CELLS = 64, 1024
 NARROWEST = 1e-30  # range of logits, in units of T, whose cells have a size even in float32
@@ -39,6 +44,102 @@ SPARSE = 4  # a sparse matrix wins where rows have fewer than nodes / SPARSE ent
 MEMORY = 20
 TOLERANCE = 1e-8
 SPRINT = 60  # iterations after which the best start shows
+
+
+# --- the integral of a network ---
+
+
+def growth(raw: Floats) -> tuple[Floats, Floats]:
+    """g and its derivative with respect to the network's output."""
+    falling = np.exp(np.minimum(raw, 0.0))
+    negative = raw < 0.0
+    return np.where(negative, falling, raw + 1.0) + SMALLEST_GROWTH, np.where(
+        negative, falling, 1.0
+    )
+
+
+def output_for(growth_value: float) -> float:
+    """The network's output at which g has a value."""
+    above = growth_value - SMALLEST_GROWTH
+    return float(above - 1.0 if above >= 1.0 else np.log(above))
+
+
+class Rule(Protocol):
+    """An integration rule."""
+
+    @property
+    def points(self) -> Floats:
+        """Where g is needed."""
+
+    def integrate(self, values: Floats) -> Floats:
+        """m at the nodes from g at the points, up to a constant."""
+
+    def pull_back(self, slopes: Floats) -> Floats:
+        """Derivatives with respect to g at the points from those with respect to m."""
+
+
+@dataclass(frozen=True)
+class CumulativeRule:
+    """Evenly spaced nodes; every cell is integrated once, by two Gauss points, and added up."""
+
+    nodes: Floats
+
+    @cached_property
+    def step(self) -> float:
+        return float(self.nodes[-1] - self.nodes[0]) / (len(self.nodes) - 1)
+
+    @cached_property
+    def points(self) -> Floats:
+        middle = 0.5 * (self.nodes[1:] + self.nodes[:-1])
+        return np.stack([middle - GAUSS * self.step, middle + GAUSS * self.step], axis=1).ravel()
+
+    def integrate(self, values: Floats) -> Floats:
+        cells = 0.5 * self.step * values.reshape(-1, 2).sum(axis=1)
+        return np.concatenate([[0.0], np.cumsum(cells)])
+
+    def pull_back(self, slopes: Floats) -> Floats:
+        later = np.cumsum(slopes[:0:-1])[::-1]  # a cell moves all nodes to its right
+        return np.repeat(0.5 * self.step * later, 2)
+
+
+@dataclass(frozen=True)
+class ClenshawCurtisRule:
+    """The authors' rule: every node by itself, from 0 to it, with so many intervals."""
+
+    nodes: Floats
+    intervals: int
+
+    @cached_property
+    def weights(self) -> Floats:
+        return clenshaw_curtis(self.intervals)[0]
+
+    @cached_property
+    def points(self) -> Floats:
+        unit = 0.5 * (1.0 + clenshaw_curtis(self.intervals)[1])
+        return np.outer(self.nodes, unit).ravel()
+
+    def integrate(self, values: Floats) -> Floats:
+        return 0.5 * self.nodes * (values.reshape(len(self.nodes), -1) @ self.weights)
+
+    def pull_back(self, slopes: Floats) -> Floats:
+        return np.outer(0.5 * self.nodes * slopes, self.weights).ravel()
+
+
+def clenshaw_curtis(intervals: int) -> tuple[Floats, Floats]:
+    """The authors' weights and nodes cos(k pi / S) on [-1, 1].
+
+    w_k = c_k / S (1 - sum_j 2 cos(2 j k pi / S) / (4 j^2 - 1)), j = 1 .. S/2, with c_k = 2 but 1
+    at the ends. The textbook's rule halves the last term of the sum; the authors' code does not.
+    """
+    k = np.arange(intervals + 1)
+    j = np.arange(1, intervals // 2 + 1)
+    ends = np.where((k == 0) | (k == intervals), 1.0, 2.0)
+    cosines = np.cos(2.0 * np.pi / intervals * np.outer(k, j))
+    weights = ends / intervals * (1.0 - cosines @ (2.0 / (4.0 * j**2 - 1.0)))
+    return weights, np.cos(k * np.pi / intervals)
+
+
+# --- the loss of values at nodes ---
 
 
 @dataclass(frozen=True)
@@ -65,13 +166,14 @@ class Grid:
         return cell, position - cell
 
 
-def make_grid(logits: Floats, labels: NDArray[np.int64], temperature: float) -> Grid | None:
+def make_grid(data: Rows, temperature: float) -> Grid | None:
     """Nodes over all logits that matter; None where they span too little, or too much.
 
     The ends are float32 numbers, so that float32 logits find their places without rounding.
     """
+    logits = data.logits
     tops = logits.max(axis=1)
-    true = logits[np.arange(len(labels)), labels]
+    true = logits[np.arange(len(data)), data.labels]
     lowest = float(np.min(logits, where=np.isfinite(logits), initial=np.inf))
     low = max(lowest, min(float(tops.min()) - NEGLIGIBLE * temperature, float(true.min())))
     with np.errstate(over="ignore"):
@@ -93,23 +195,16 @@ def _float32_at_most(value: float) -> float:
 class GridLoss:
     """The mean NLL as a function of m at the nodes."""
 
-    def __init__(
-        self,
-        logits: Floats,
-        labels: NDArray[np.int64],
-        weight: Floats,
-        grid: Grid,
-        temperature: float,
-    ) -> None:
-        self.share = shares(weight)
+    def __init__(self, data: Rows, grid: Grid, temperature: float) -> None:
+        self.share = shares(data.weight)
         self.size = grid.cells + 1
-        self.sums = _sum_matrix(logits, grid, temperature)
-        cell, fraction = grid.place(logits[np.arange(len(labels)), labels])
+        self.sums = _sum_matrix(data, grid, temperature)
+        cell, fraction = grid.place(data.logits[np.arange(len(data)), data.labels])
         self.label_cell = cell
         self.label_left, self.label_right = _weights(fraction, grid.step / temperature)
 
-    def __call__(self, m: Floats) -> tuple[float, Floats]:
-        """The loss and its gradient.
+    def rows(self, m: Floats) -> tuple[Floats, ...]:
+        """Losses, exp(m), its sums; of the label's value the right node's part, and all.
 
         Sums that underflow are raised to a tiny number, which overstates the loss: such an m is
         avoided. The label's own value is formed without exponentials that could.
@@ -121,6 +216,11 @@ class GridLoss:
         rise = self.label_right * np.exp(np.minimum(right - left, 700.0))
         label = self.label_left + rise
         losses = np.log(totals) + peak - left - np.log(label)
+        return losses, powers, totals, rise, label
+
+    def __call__(self, m: Floats) -> tuple[float, Floats]:
+        """The loss and its gradient."""
+        losses, powers, totals, rise, label = self.rows(m)
         gradient = ((self.share / totals) @ self.sums) * powers
         upper = self.share * rise / label
         gradient -= np.bincount(self.label_cell, self.share - upper, minlength=self.size)
@@ -133,9 +233,9 @@ def _weights(fraction: Floats, step: float) -> tuple[Floats, Floats]:
     return (1.0 - fraction) * np.exp(fraction * step), fraction * np.exp((fraction - 1.0) * step)
 
 
-def _sum_matrix(logits: Floats, grid: Grid, temperature: float) -> Any:
+def _sum_matrix(data: Rows, grid: Grid, temperature: float) -> Any:
     """(rows, nodes): dense, or sparse where a row has few classes beside the nodes."""
-    rows, classes = logits.shape
+    logits, (rows, classes) = data.logits, data.logits.shape
     nodes = grid.cells + 1
     sparse = 2 * classes * SPARSE < nodes
     parts: list[Any] = []
@@ -214,15 +314,15 @@ class DiagStart:
         return network.flatten(weights)
 
 
-def deciding_logits(logits: Floats, labels: NDArray[np.int64]) -> Floats:
+def deciding_logits(data: Rows) -> Floats:
     """Of each row the largest two and the label's."""
-    true = logits[np.arange(len(labels)), labels]
-    return np.column_stack([np.partition(logits, -2, axis=1)[:, -2:], true])
+    true = data.logits[np.arange(len(data)), data.labels]
+    return np.column_stack([np.partition(data.logits, -2, axis=1)[:, -2:], true])
 
 
 def make_start(data: Rows, grid: Grid, temperature: float) -> DiagStart:
     """From the logits that decide."""
-    deciding = deciding_logits(data.logits, data.labels)
+    deciding = deciding_logits(data)
     finite = np.isfinite(deciding)
     weight = np.broadcast_to(data.weight[:, None], deciding.shape)[finite]
     bends = deciding[finite].clip(grid.low, grid.high)

@@ -1,4 +1,4 @@
-"""A smooth increasing map of all logits, with its penalty chosen by left-out rows.
+"""A smooth increasing map of all logits, with its penalty chosen by held-out rows.
 
 The logarithm of m's slope is linear between a few knots and constant beyond them:
 
@@ -27,15 +27,14 @@ from calibrant.calibrators._best_temperature import Start
 from calibrant.calibrators._choosing import simplest_of_the_best
 from calibrant.calibrators._optimizers import damped_newton
 from calibrant.calibrators.increasing._fit import (
-    TINY,
     Grid,
     GridLoss,
     deciding_logits,
     make_grid,
 )
-from calibrant.common.types import Floats, Labels
+from calibrant.common.types import Floats
 from calibrant.data.rows import Rows
-from calibrant.data.weights import copies, effective_rows, weighted_quantiles
+from calibrant.data.weights import copies, weighted_quantiles
 from calibrant.formulas import IncreasingTable
 
 PULLS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # in rows: a prior that weighs as much as these
@@ -62,25 +61,27 @@ def fit_smooth_map(data: Rows, start: Start, knots: int, more: Rows | None = Non
     ``more`` rows, where there are some, move what these rows choose.
     """
     rows = data if more is None else more
-    grid = make_grid(rows.logits, rows.labels, start.temperature)
-    places = None if grid is None else _knots(rows.logits, rows.labels, rows.weight, grid, knots)
+    grid = make_grid(rows, start.temperature)
+    places = None if grid is None else _knots(rows, grid, knots)
     if grid is None or places is None or len(places) < 3 or not start.converged:
         return SmoothMap(None, 0.0, {"choice": "temperature scaling", "path": []})
-    loss = GridLoss(data.logits, data.labels, data.weight, grid, start.temperature)
+    loss = GridLoss(data, grid, start.temperature)
     problem = _CurveLoss(loss, grid, places)
-    theta, names, left_out = problem.path(-np.log(start.temperature), data.weight)
-    choice, path = simplest_of_the_best(names, left_out, data.weight, PATIENCE)
+    theta, names, held_out = problem.path(-np.log(start.temperature), data)
+    choice, path = simplest_of_the_best(names, held_out, data.weight, PATIENCE)
     details = {"choice": names[choice], "path": path}
     if choice == 0:
         return SmoothMap(None, 0.0, details)
     chosen = theta[choice]
     if more is not None:
-        loss = GridLoss(more.logits, more.labels, more.weight, grid, start.temperature)
-        pull = PULLS[choice - 1] / effective_rows(more.weight)
+        loss = GridLoss(more, grid, start.temperature)
+        pull = PULLS[choice - 1] / more.effective_rows
         chosen = _CurveLoss(loss, grid, places).solved(chosen, pull)
-    table = _table(chosen, places, grid)
-    optimism = left_out[choice] - problem.rows(theta[choice])[0]
-    formula = IncreasingTable(grid.low, grid.high, table, 1.0 / start.temperature)
+    fine = Grid(grid.low, grid.high, TABLE_CELLS)
+    slopes = np.exp(np.interp(0.5 * (fine.nodes[1:] + fine.nodes[:-1]), places, chosen))
+    table = np.append(0.0, np.cumsum(slopes * fine.step))
+    optimism = held_out[choice] - problem.rows(theta[choice])[0]
+    formula = IncreasingTable(grid.low, grid.high, table - table[-1], 1.0 / start.temperature)
     return SmoothMap(formula, optimism, details)
 
 
@@ -89,7 +90,10 @@ class _CurveLoss:
 
     def __init__(self, loss: GridLoss, grid: Grid, knots: Floats) -> None:
         self.loss, self.step = loss, grid.step
-        self.hats = _hats(0.5 * (grid.nodes[1:] + grid.nodes[:-1]), knots)
+        middle = 0.5 * (grid.nodes[1:] + grid.nodes[:-1])
+        # piecewise linear functions that are 1 at one knot and 0 at all others
+        hats = [np.interp(middle, knots, unit) for unit in np.eye(len(knots))]
+        self.hats = np.stack(hats, axis=1)
         rise = np.diff(np.eye(len(knots)), axis=0)
         self.roughness = (rise.T / (np.diff(knots) / np.ptp(knots))) @ rise
 
@@ -106,7 +110,7 @@ class _CurveLoss:
 
     def value(self, theta: Floats, pull: Floats) -> float:
         """The penalised loss."""
-        losses = self._sums(self.curve(theta)[0])[0]
+        losses = self.loss.rows(self.curve(theta)[0])[0]
         return float(self.loss.share @ losses) + 0.5 * float(theta @ pull @ theta)
 
     def model(self, theta: Floats, pull: Floats) -> tuple[Floats, Floats]:
@@ -118,41 +122,30 @@ class _CurveLoss:
         """The loss and the gradient of every row, and the mean's Hessian."""
         share = self.loss.share
         m, jacobian = self.curve(theta)
-        losses, powers, totals, upper = self._sums(m)
+        losses, powers, totals, rise, of_label = self.loss.rows(m)
         expected = (self.loss.sums @ (powers[:, None] * jacobian)) / totals[:, None]
         cell = self.loss.label_cell
         step = jacobian[cell + 1] - jacobian[cell]
-        label = jacobian[cell] + upper[:, None] * step
+        label = jacobian[cell] + (rise / of_label)[:, None] * step
         mass = ((share / totals) @ self.loss.sums) * powers  # of all probability, at each node
         hessian = (jacobian.T * mass) @ jacobian - (expected.T * share) @ expected
         return losses, expected - label, hessian
 
-    def _sums(self, m: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Losses, exp(m), its sums over the classes, and the label's share in its right node."""
-        peak = m.max()
-        powers = np.exp(m - peak)
-        totals = np.maximum(self.loss.sums @ powers, TINY)
-        left, right = m[self.loss.label_cell], m[self.loss.label_cell + 1]
-        rise = self.loss.label_right * np.exp(np.minimum(right - left, 700.0))
-        label = self.loss.label_left + rise
-        losses = np.log(totals) + peak - left - np.log(label)
-        return losses, powers, totals, rise / label
-
-    def path(self, scaling: float, weight: Floats) -> tuple[list[Floats], list[str], list[Floats]]:
-        """Solutions, names and left-out losses: temperature scaling, then falling pulls."""
-        rows = effective_rows(weight)
-        copy_share = self.loss.share / copies(weight)
+    def path(self, scaling: float, data: Rows) -> tuple[list[Floats], list[str], list[Floats]]:
+        """Solutions, names and held-out losses: temperature scaling, then falling pulls."""
+        rows = data.effective_rows
+        copy_share = self.loss.share / copies(data.weight)
         theta = np.full(self.hats.shape[1], scaling)
         solutions, names = [theta], ["temperature scaling"]
-        left_out = [self._left_out(theta, np.zeros_like(self.roughness), copy_share, rigid=True)]
+        held_out = [self._held_out(theta, np.zeros_like(self.roughness), copy_share, rigid=True)]
         for pull in PULLS:
             if pull < min(WEAKEST / rows, ALWAYS):
                 continue
             theta = self.solved(theta, pull / rows)
             solutions.append(theta)
             names.append(f"pull of {pull:g} rows")
-            left_out.append(self._left_out(theta, self.roughness * (pull / rows), copy_share))
-        return solutions, names, left_out
+            held_out.append(self._held_out(theta, self.roughness * (pull / rows), copy_share))
+        return solutions, names, held_out
 
     def solved(self, theta: Floats, pull: float) -> Floats:
         """The solution at a pull, from another one's."""
@@ -160,7 +153,7 @@ class _CurveLoss:
         with np.errstate(all="ignore"):  # what is not finite, the optimiser steps back from
             return damped_newton(at, theta, max_iter=MAX_ITER, tolerance=TOLERANCE).x
 
-    def _left_out(
+    def _held_out(
         self, theta: Floats, pull: Floats, copy_share: Floats, rigid: bool = False
     ) -> Floats:
         """The loss of each row had it not been fitted on; ``rigid``: all theta move as one."""
@@ -172,27 +165,14 @@ class _CurveLoss:
         return np.asarray(losses + copy_share * np.vecdot(gradients @ inverse, gradients))
 
 
-def _hats(points: Floats, knots: Floats) -> Floats:
-    """Piecewise linear functions that are 1 at one knot and 0 at all others."""
-    return np.stack([np.interp(points, knots, unit) for unit in np.eye(len(knots))], axis=1)
-
-
-def _knots(logits: Floats, labels: Labels, weight: Floats, grid: Grid, count: int) -> Floats:
+def _knots(data: Rows, grid: Grid, count: int) -> Floats:
     """Quantiles of logits: half of those that decide (labels and top two), half of all."""
-    deciding = deciding_logits(logits, labels)
-    every = logits[:, :: max(1, logits.shape[1] // deciding.shape[1])]
+    deciding = deciding_logits(data)
+    every = data.logits[:, :: max(1, data.n_classes // deciding.shape[1])]
     pool = np.concatenate([deciding, every], axis=1)
     seen = pool >= grid.low
-    pool_weight = np.broadcast_to(weight[:, None], pool.shape)[seen]
+    pool_weight = np.broadcast_to(data.weight[:, None], pool.shape)[seen]
     places = np.linspace(0.005, 0.995, count)
     knots = np.unique(weighted_quantiles(pool[seen], pool_weight, places))
     apart = np.append(True, np.diff(knots) > NEAREST * np.ptp(knots))
     return np.asarray(knots[apart], np.float64)
-
-
-def _table(theta: Floats, knots: Floats, grid: Grid) -> Floats:
-    """m on a fine grid, 0 at its middle logit."""
-    fine = Grid(grid.low, grid.high, TABLE_CELLS)
-    slopes = np.exp(np.interp(0.5 * (fine.nodes[1:] + fine.nodes[:-1]), knots, theta))
-    table = np.append(0.0, np.cumsum(slopes * fine.step))
-    return table - table[-1]

@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from calibrant.calibrators import _network as network
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._best_temperature import Start, scaling_start
+from calibrant.calibrators._best_temperature import scaling_start
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._optimizers import Minimum
-from calibrant.calibrators._parameters import (
-    check_choice,
-    check_counts,
-    check_strength,
-    check_widths,
-)
+from calibrant.calibrators._parameters import Choice, Count, NonNegative, Widths, constraints
 from calibrant.calibrators.increasing._fit import (
-    Grid,
-    GridLoss,
-    NetworkLoss,
-    fit_network,
-    make_grid,
-    make_start,
-)
-from calibrant.calibrators.increasing._quadrature import (
     SMALLEST_GROWTH,
     ClenshawCurtisRule,
     CumulativeRule,
+    Grid,
+    GridLoss,
+    NetworkLoss,
     Rule,
     clenshaw_curtis,
+    fit_network,
     growth,
+    make_grid,
+    make_start,
     output_for,
 )
-from calibrant.common.arrays import row_tiles
+from calibrant.common.arrays import TILE_ELEMENTS
 from calibrant.common.progress import reporter
-from calibrant.common.random import generator
 from calibrant.common.threads import one_blas_thread
-from calibrant.common.types import Floats, InputKind, Progress, RandomState
+from calibrant.common.types import Floats, InputKind, Progress, RandomState, generator
 from calibrant.data.rows import Rows
-from calibrant.data.weights import effective_rows, shares
+from calibrant.data.weights import shares
 from calibrant.formulas import FormulaRows, IncreasingTable, LogitMap, QuadratureMap
 from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas.increasing import MOST_NODES
@@ -114,6 +107,14 @@ class DiagonalOrderPreserving(LogitCalibrator):
 
     _gives = LogitMap
     _amplifies_rounding = True
+    _constraints = constraints(
+        quadrature=Choice("grid", "authors"),
+        hidden=Widths(fewest=1),
+        penalty=NonNegative(),
+        nodes=Count(range=(2, MOST_NODES - 1)),
+        starts=Count(),
+        max_iter=Count(),
+    )
 
     def __init__(
         self,
@@ -187,14 +188,6 @@ class DiagonalOrderPreserving(LogitCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return self.quadrature == "grid"
 
-    def _check_parameters(self) -> None:
-        check_choice("quadrature", self.quadrature, ("grid", "authors"))
-        check_widths("hidden", self.hidden, fewest=1)
-        check_strength("penalty", self.penalty, automatic=False)
-        check_counts(self, "nodes", "starts", "max_iter")
-        if not 2 <= self.nodes < MOST_NODES:
-            raise ValueError(f"nodes must be between 2 and {MOST_NODES - 1}, got {self.nodes}")
-
     # --- fitting ---
 
     @one_blas_thread()
@@ -202,26 +195,42 @@ class DiagonalOrderPreserving(LogitCalibrator):
         start = scaling_start(data)
         scaling = self._temperature_scaling(start.temperature)
         before = _mean_nll(scaling, data)
-        grid = make_grid(data.logits, data.labels, start.temperature)
+        grid, reason = make_grid(data, start.temperature), ""
         if not start.converged:
-            return scaling, _fallback(start, before, start.message)
-        if grid is None:
-            return scaling, _fallback(
-                start, before, "the logits span too wide a range, or hardly any"
-            )
-        formula, minimum = self._fit_network(data, grid, start.temperature)
-        after = _mean_nll(formula, data)
-        if after <= before + SLACK:  # False for NaN
-            return formula, _found(start, before, after, minimum)
-        return scaling, _fallback(start, before, "found nothing better")
+            reason = start.message
+        elif grid is None:
+            reason = "the logits span too wide a range, or hardly any"
+        else:
+            formula, minimum = self._fit_network(data, grid, start.temperature)
+            after = _mean_nll(formula, data)
+            if not after <= before + SLACK:  # NaN among them
+                reason = "found nothing better"
+        details = {
+            "start_temperature": start.temperature,
+            "loss_temperature_scaling": before,
+            "fallback": bool(reason),
+        }
+        report = partial(FitInfo, loss="nll", before=start.loss_before, details=details)
+        if reason:
+            message = f"{reason}: temperature scaling is used"
+            return scaling, report(False, message, iterations=0, after=before)
+        message = minimum.message
+        if not minimum.converged:
+            message += " before it converged: a larger max_iter or penalty helps"
+        return formula, report(
+            minimum.converged, message, iterations=minimum.iterations, after=after
+        )
 
     def _fit_network(self, data: Rows, grid: Grid, temperature: float) -> tuple[LogitMap, Minimum]:
         start = make_start(data, grid, temperature)
+        rule: Rule = CumulativeRule(grid.nodes)
+        if self.quadrature == "authors":
+            rule = ClenshawCurtisRule(grid.nodes, self.nodes)
         objective = NetworkLoss(
-            GridLoss(data.logits, data.labels, data.weight, grid, temperature),
-            self._rule(grid),
+            GridLoss(data, grid, temperature),
+            rule,
             self.hidden,
-            self.penalty / effective_rows(data.weight),
+            self.penalty / data.effective_rows,
             start.centre,
             start.spread,
         )
@@ -237,11 +246,6 @@ class DiagonalOrderPreserving(LogitCalibrator):
         span = (grid.low, grid.high)
         table = _tabulate(weights, Grid(*span, TABLE_CELLS))
         return self._map(weights, table, span, 1.0 / temperature), minimum
-
-    def _rule(self, grid: Grid) -> Rule:
-        if self.quadrature == "authors":
-            return ClenshawCurtisRule(grid.nodes, self.nodes)
-        return CumulativeRule(grid.nodes)
 
     def _temperature_scaling(self, temperature: float) -> LogitMap:
         """m(x) = x/T, as a network without slopes or as a table."""
@@ -270,47 +274,11 @@ class DiagonalOrderPreserving(LogitCalibrator):
 
 def _mean_nll(formula: LogitMap, data: Rows) -> float:
     total, share = 0.0, shares(data.weight)
-    for tile in row_tiles(data.logits):
+    for where, tile in data.tiles(TILE_ELEMENTS):
         with np.errstate(over="ignore"):
-            logs = formula.log_probabilities(FormulaRows(data.logits[tile]), NUMPY)
-        total -= float(share[tile] @ logs[np.arange(len(logs)), data.labels[tile]])
+            logs = formula.log_probabilities(FormulaRows(tile.logits), NUMPY)
+        total -= float(share[where] @ logs[np.arange(len(logs)), tile.labels])
     return total
-
-
-def _found(start: Start, before: float, after: float, minimum: Minimum) -> FitInfo:
-    message = minimum.message
-    if not minimum.converged:
-        message += " before it converged: a larger max_iter or penalty helps"
-    return FitInfo(
-        minimum.converged,
-        message,
-        iterations=minimum.iterations,
-        loss="nll",
-        before=start.loss_before,
-        after=after,
-        details=_details(start, before, fallback=False),
-    )
-
-
-def _fallback(start: Start, loss: float, reason: str) -> FitInfo:
-    """The report where temperature scaling is all there is."""
-    return FitInfo(
-        False,
-        f"{reason}: temperature scaling is used",
-        iterations=0,
-        loss="nll",
-        before=start.loss_before,
-        after=loss,
-        details=_details(start, loss, fallback=True),
-    )
-
-
-def _details(start: Start, scaling_loss: float, fallback: bool) -> dict[str, object]:
-    return {
-        "start_temperature": start.temperature,
-        "loss_temperature_scaling": scaling_loss,
-        "fallback": fallback,
-    }
 
 
 def _tabulate(weights: network.Weights, grid: Grid) -> Floats:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from calibrant.calibrators.isotonic._columns import LinePerClass
-from calibrant.calibrators.isotonic._regression import centered_line
+from calibrant.calibrators.isotonic._isotonic_regression import LinePerClass, centered_line
+from calibrant.common.docstrings import documented
 
 
+@documented
 class CenteredIsotonic(LinePerClass):
     """A rising function of each class' own probability. Does not preserve accuracy.
 
@@ -13,11 +14,8 @@ class CenteredIsotonic(LinePerClass):
     ----------
     normalize : bool, default True
         Divide each row by its sum; False gives one value per class, which sum to anything.
-    progress : bool or callable, default False
-        True shows a bar on standard error where a fit takes more than a second; a callable is
-        called as ``progress(done, total)``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {fit_progress}
+    {input_logits}
 
     Notes
     -----

@@ -7,12 +7,14 @@ import numpy as np
 from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import TIE_BREAK, ClassColumns
-from calibrant.calibrators.isotonic._regression import flat_line, isotonic_blocks
-from calibrant.common.types import Floats, InputKind
+from calibrant.calibrators.isotonic._isotonic_regression import flat_line, isotonic_blocks
+from calibrant.common.docstrings import documented
+from calibrant.common.types import InputKind
 from calibrant.data.rows import Rows
 from calibrant.formulas import ColumnMap, Lines
 
 
+@documented
 class MultiClassIsotonic(LogitCalibrator):
     """One increasing function f of every class' probability. Preserves accuracy.
 
@@ -20,8 +22,7 @@ class MultiClassIsotonic(LogitCalibrator):
     ----------
     normalize : bool, default True
         Divide each row by its sum; False gives the authors' values, which sum to anything.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {input_logits}
 
     Notes
     -----
@@ -55,12 +56,17 @@ class MultiClassIsotonic(LogitCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return True
 
-    def _check_parameters(self) -> None:
-        """All parameters are allowed."""
-
     def _fit_logits(self, data: Rows) -> Fitted:
-        columns = ClassColumns.from_logits(data)
-        line = Lines.join([_fit_pooled(columns)])
+        columns = ClassColumns.of_probabilities(data)
+        label_probs = columns.scores[data.labels, np.arange(len(data))]
+        seen = slice(None) if columns.masked is None else ~columns.masked.ravel()
+        score, weight = columns.scores.ravel()[seen], columns.rows.weight
+        if np.all(weight == weight[0]):
+            blocks = isotonic_blocks(score, None, label_probs, None)
+        else:
+            tiled = np.tile(weight, len(columns))[seen]
+            blocks = isotonic_blocks(score, tiled, label_probs, weight)
+        line = Lines.join([flat_line(blocks)])
         formula = ColumnMap(
             line,
             data.n_classes,
@@ -70,15 +76,3 @@ class MultiClassIsotonic(LogitCalibrator):
         )
         details = {"points": len(line.x), "absent_classes": columns.absent_classes}
         return formula, FitInfo(True, EXACT, loss="brier", details=details)
-
-
-def _fit_pooled(columns: ClassColumns) -> tuple[Floats, Floats]:
-    """The isotonic regression over the entries of all classes."""
-    label_probs = columns.scores[columns.labels, np.arange(len(columns.labels))]
-    uniform = bool(np.all(columns.weight == columns.weight[0]))
-    seen = slice(None) if columns.masked is None else ~columns.masked.ravel()
-    score = columns.scores.ravel()[seen]
-    if uniform:
-        return flat_line(isotonic_blocks(score, None, label_probs, None))
-    weight = np.tile(columns.weight, len(columns))[seen]
-    return flat_line(isotonic_blocks(score, weight, label_probs, columns.weight))

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import (
     TEMPERATURE_BOUNDS,
     best_temperature,
     scaled_profile,
 )
 from calibrant.calibrators._fit_info import FitInfo
-from calibrant.calibrators._parameters import check_bounds, check_choice
-from calibrant.calibrators.isotonic._columns import LinePerClass, fit_columns
-from calibrant.calibrators.isotonic._regression import flat_line
+from calibrant.calibrators._parameters import Bounds, Choice, constraints
+from calibrant.calibrators.isotonic._isotonic_regression import LinePerClass, flat_line
 from calibrant.calibrators.profile.losses import LOSSES
+from calibrant.common.docstrings import documented
 from calibrant.common.types import InputKind, Progress
 from calibrant.data.rows import Rows
 from calibrant.formulas import ColumnMap
 
 
+@documented
 class IsotonicOneVsAll(LinePerClass):
     """An increasing function of each class' own probability. Does not preserve accuracy.
 
@@ -27,11 +28,8 @@ class IsotonicOneVsAll(LinePerClass):
     ----------
     normalize : bool, default True
         Divide each row by its sum; False gives the authors' values, which sum to anything.
-    progress : bool or callable, default False
-        True shows a bar on standard error where a fit takes more than a second; a callable is
-        called as ``progress(done, total)``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {fit_progress}
+    {input_logits}
 
     Notes
     -----
@@ -53,7 +51,8 @@ class IsotonicOneVsAll(LinePerClass):
     _line_of = staticmethod(flat_line)
 
 
-class IsotonicOneVsAllTS(LogitCalibrator):
+@documented
+class IsotonicOneVsAllTS(LinePerClass):
     """Isotonic regression after temperature scaling, class by class. Does not preserve accuracy.
 
     Parameters
@@ -65,11 +64,8 @@ class IsotonicOneVsAllTS(LogitCalibrator):
         The smallest and the largest temperature allowed; ending at one is a warning.
     normalize : bool, default True
         Divide each row by its sum; False gives the authors' values, which sum to anything.
-    progress : bool or callable, default False
-        True shows a bar on standard error where a fit takes more than a second; a callable is
-        called as ``progress(done, total)``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {fit_progress}
+    {input_logits}
 
     Attributes
     ----------
@@ -92,7 +88,8 @@ class IsotonicOneVsAllTS(LogitCalibrator):
     array([[1., 0.]])
     """
 
-    _gives = ColumnMap
+    _line_of = staticmethod(flat_line)
+    _constraints = constraints(loss=Choice(*sorted(LOSSES)), bounds=Bounds())
 
     def __init__(
         self,
@@ -113,24 +110,9 @@ class IsotonicOneVsAllTS(LogitCalibrator):
         """The fitted temperature."""
         return self._own_formula(ColumnMap).temperature
 
-    def _will_keep_arg_max(self) -> bool:
-        return False
-
-    def _check_parameters(self) -> None:
-        check_choice("loss", self.loss, sorted(LOSSES))
-        check_bounds("bounds", self.bounds)
-
     def _fit_logits(self, data: Rows) -> Fitted:
-        profile = scaled_profile(data)
-        best = best_temperature(profile, self.loss, self.bounds)
-        formula, info = fit_columns(
-            data,
-            flat_line,
-            title=type(self).__name__,
-            temperature=best.x,
-            normalize=self.normalize,
-            progress=self.progress,
-        )
+        best = best_temperature(scaled_profile(data), self.loss, self.bounds)
+        formula, info = self._fit_lines(data, best.temperature)
         info = replace(info, details={**info.details, "temperature_loss": self.loss})
         if best.converged:
             return formula, info

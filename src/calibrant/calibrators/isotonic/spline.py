@@ -7,7 +7,9 @@ from scipy.interpolate import CubicSpline
 
 from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._fit_info import EXACT, FitInfo
-from calibrant.calibrators._one_vs_all import top_column
+from calibrant.calibrators._one_vs_all import Column
+from calibrant.calibrators._parameters import AtLeast, constraints
+from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind
 from calibrant.data.rows import Rows
 from calibrant.data.weights import effective_rows, shares, weighted_mean
@@ -16,6 +18,7 @@ from calibrant.formulas import Lines, TopLabelMap
 GRID = 2000  # points of the least-squares fit: the cumulative curve is smooth on this scale
 
 
+@documented
 class SplineCalibration(LogitCalibrator):
     """A smooth function of the largest probability, by a spline. Preserves accuracy.
 
@@ -27,8 +30,7 @@ class SplineCalibration(LogitCalibrator):
     ----------
     n_knots : int, default 6
         Knots of the spline, evenly spaced in the share of rows.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {input_logits}
 
     Notes
     -----
@@ -54,6 +56,7 @@ class SplineCalibration(LogitCalibrator):
     """
 
     _gives = TopLabelMap
+    _constraints = constraints(n_knots=AtLeast(2))
 
     def __init__(
         self,
@@ -66,14 +69,10 @@ class SplineCalibration(LogitCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return True
 
-    def _check_parameters(self) -> None:
-        if self.n_knots < 2:
-            raise ValueError(f"n_knots must be at least 2, got {self.n_knots}")
-
     def _fit_logits(self, data: Rows) -> Fitted:
-        top = top_column(data)
+        top = Column.of_top_label(data)
         x, group = np.unique(top.score, return_inverse=True)
-        hit, weight = top.hit.astype(np.float64), shares(top.weight)
+        hit, weight = top.target, shares(top.weight)
         share = np.bincount(group, weight)
         gap = np.bincount(group, weight * (hit - top.score))
         t, h = np.append(0.0, np.cumsum(share)), np.append(0.0, np.cumsum(gap))

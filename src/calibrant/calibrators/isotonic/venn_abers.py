@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import ClassColumns, Column, grouped_sums, tie_width
 from calibrant.calibrators._prediction import map_rows
-from calibrant.common.progress import reporter
+from calibrant.common.docstrings import documented
 from calibrant.common.types import Array, Floats, InputKind, Progress
 from calibrant.data.rows import Rows
 from calibrant.formulas import Formula, FormulaRows, SeenClasses, Smoothed, Steps, VennAbersMap
@@ -24,6 +23,7 @@ ROUNDING = 1e-5  # of a score, beside its own size
 StepFunction = tuple[Floats, Floats]  # edges and levels
 
 
+@documented
 class VennAbers(LogitCalibrator):
     """Two isotonic regressions per class, one for either label. Does not preserve accuracy.
 
@@ -33,11 +33,8 @@ class VennAbers(LogitCalibrator):
 
     Parameters
     ----------
-    progress : bool or callable, default False
-        True shows a bar on standard error where a fit takes more than a second; a callable is
-        called as ``progress(done, total)``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {fit_progress}
+    {input_logits}
 
     Notes
     -----
@@ -132,13 +129,10 @@ class VennAbers(LogitCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return False
 
-    def _check_parameters(self) -> None:
-        """All parameters are allowed."""
-
     def _fit_logits(self, data: Rows) -> Fitted:
-        columns = ClassColumns.from_logits(data)
-        with reporter(f"fitting {type(self).__name__}", self.progress) as report:
-            lower, upper = zip(*columns.fit_each(_fit_column, report), strict=True)
+        columns = ClassColumns.of_probabilities(data)
+        fits = columns.fit_each(_fit_column, type(self).__name__, self.progress)
+        lower, upper = zip(*fits, strict=True)
         formula = VennAbersMap(Steps.join(lower), Steps.join(upper), data.n_classes)
         steps = len(formula.lower.levels) + len(formula.upper.levels)
         details = {"steps": steps, "absent_classes": columns.absent_classes}
@@ -147,7 +141,10 @@ class VennAbers(LogitCalibrator):
 
 def _fit_column(column: Column) -> tuple[StepFunction, StepFunction]:
     """The lower and the upper value as functions of the score."""
-    score, group = _distinct(column.score)
+    # the different scores in rising order, and which one each row has, up to rounding
+    values, place = np.unique(column.score, return_inverse=True)
+    first = np.append(True, np.diff(values) > tie_width(values[:-1]))[: len(values)]
+    score, group = values[first], (np.cumsum(first) - 1)[place.ravel()]
     total = grouped_sums(group, column.weight)
     hits = grouped_sums(group, column.weight * column.hit)
     upper = upper_levels(total, hits)
@@ -159,13 +156,6 @@ def _fit_column(column: Column) -> tuple[StepFunction, StepFunction]:
     middle = 0.5 * (score[:-1] + score[1:])
     below[1:], above[:-1] = np.maximum(below[1:], middle), np.minimum(above[:-1], middle)
     return _shortened(below, lower), _shortened(above, upper)
-
-
-def _distinct(scores: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """The different scores in rising order, and which one each row has, up to rounding."""
-    values, place = np.unique(scores, return_inverse=True)
-    first = np.append(True, np.diff(values) > tie_width(values[:-1]))[: len(values)]
-    return values[first], (np.cumsum(first) - 1)[place.ravel()]
 
 
 def upper_levels(total: Floats, hits: Floats) -> Floats:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import Any
 
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._parameters import check_counts, check_widths
-from calibrant.calibrators.joint._stages import NetworkSettings, OrderedStages, fit_ordered
+from calibrant.calibrators._parameters import Count, Widths, constraints
+from calibrant.calibrators.joint._stages import OrderedStages, fit_ordered
 from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K
-from calibrant.calibrators.temperature._adaptive import DEFAULT_MEMBERS
+from calibrant.calibrators.temperature._default_recipe import DEFAULT_MEMBERS, NetworkSettings
 from calibrant.common.types import InputKind, Progress, RandomState
 from calibrant.data.rows import Rows
 
@@ -21,6 +20,7 @@ class JointCalibrator(LogitCalibrator, ABC):
     """An increasing map and a network on the mapped logits: what both joint methods begin with."""
 
     _amplifies_rounding = True
+    _constraints = constraints(knots=Count(), top_k=Count(), members=Count(), hidden=Widths())
 
     knots: int
     hidden: Sequence[int]
@@ -29,16 +29,15 @@ class JointCalibrator(LogitCalibrator, ABC):
     random_state: RandomState
     progress: Progress
 
-    def _check_parameters(self) -> None:
-        check_counts(self, "knots", "top_k", "members")
-        check_widths("hidden", self.hidden)
-
     def _ordered(self, data: Rows) -> OrderedStages:
-        settings: dict[str, Any] = {"title": type(self).__name__, "progress": self.progress}
-        network = NetworkSettings(
-            self.hidden, self.top_k, self.members, self.random_state, **settings
+        settings = NetworkSettings(
+            type(self).__name__,
+            hidden=self.hidden,
+            members=self.members,
+            random_state=self.random_state,
+            progress=self.progress,
         )
-        return fit_ordered(data, self.knots, network)
+        return fit_ordered(data, self.knots, self.top_k, settings)
 
 
 class MonotonePTS(JointCalibrator):

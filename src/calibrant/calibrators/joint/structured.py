@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from calibrant.calibrators._base import Fitted
-from calibrant.calibrators._parameters import check_choice
-from calibrant.calibrators._sampling import sampled
-from calibrant.calibrators.joint._class_map import CLASS_MAPS, ClassMap, fit_class_map
-from calibrant.calibrators.joint._stages import OrderedStages, loss_of_scores
+from calibrant.calibrators._choosing import Candidate, sampled
+from calibrant.calibrators._parameters import Choice, constraints
+from calibrant.calibrators.joint._stages import (
+    CLASS_MAPS,
+    ClassMap,
+    OrderedStages,
+    fit_class_map,
+    loss_of_scores,
+)
 from calibrant.calibrators.joint.monotone import DEFAULT_KNOTS, JointCalibrator
 from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K
-from calibrant.calibrators.temperature._adaptive import DEFAULT_MEMBERS
-from calibrant.common.types import Floats, InputKind, Progress, RandomState
+from calibrant.calibrators.temperature._default_recipe import DEFAULT_MEMBERS
+from calibrant.common.types import InputKind, Progress, RandomState
 from calibrant.data.folds import Folds, folds_of
 from calibrant.data.rows import Rows
 from calibrant.formulas import Chain
-
-Candidate = tuple[str, Floats, Callable[[], Fitted]]  # acronym, left-out NLL, how to fit it
 
 
 class StructuredPTS(JointCalibrator):
@@ -83,6 +86,11 @@ class StructuredPTS(JointCalibrator):
     True
     """
 
+    _constraints = constraints(
+        **JointCalibrator._constraints,
+        class_map=Choice("auto", "none", *CLASS_MAPS),
+    )
+
     def __init__(
         self,
         class_map: Literal["auto", "none", "vector", "matrix"] = "auto",
@@ -106,10 +114,6 @@ class StructuredPTS(JointCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return self.class_map == "none"
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_choice("class_map", self.class_map, ("auto", "none", *CLASS_MAPS))
-
     def _fit_logits(self, data: Rows) -> Fitted:
         stages = self._ordered(data)
         folds = folds_of(sampled(data, stages.sample))
@@ -123,12 +127,14 @@ class StructuredPTS(JointCalibrator):
         what leaving a row out adds to theirs.
         """
         stages = self._ordered(data)
-        yield "mpts", folds.of(stages.left_out), lambda: (stages.formula, stages.info)
+        held_out = folds.of(stages.held_out)
+        yield Candidate("mpts", held_out, lambda: (stages.formula, stages.info))
         if with_class_map:
             found = self._class_map(stages, data, folds)
             if found.formula is not None:
                 fitted = _with_class_map(stages, found, data)
-                yield "spts", found.left_out + folds.of(stages.optimism), lambda: fitted
+                held_out = found.held_out + folds.of(stages.optimism)
+                yield Candidate("spts", held_out, lambda: fitted)
 
     def _class_map(self, stages: OrderedStages, data: Rows, folds: Folds) -> ClassMap:
         scores = data.with_scores(stages.scores(data.logits))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._logistic import fit_logistic, platts_targets
+from calibrant.calibrators._logistic import fit_one_logistic
 from calibrant.calibrators._one_vs_all import Column
-from calibrant.calibrators.odds._columns import CurveFit, Span, fit_odds
+from calibrant.calibrators.odds._odds_curves import CurveFit, Span, fit_odds
+from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind, Progress
 from calibrant.data.rows import Rows
 from calibrant.formulas import OddsMap
@@ -15,6 +16,7 @@ from calibrant.formulas import OddsMap
 ENDS = np.array([0.0, 1.0])
 
 
+@documented
 class QuadraticScaling(LogitCalibrator):
     """A parabola of the log-odds of each class. Does not preserve accuracy.
 
@@ -23,11 +25,8 @@ class QuadraticScaling(LogitCalibrator):
     smooth_targets : bool, default True
         Fit Platt's targets, (n1 + 1) / (n1 + 2) and 1 / (n0 + 2), in place of 1 and 0. They keep
         few rows that a parabola can separate from certainty.
-    progress : bool or callable, default False
-        True shows a bar on standard error where a fit takes more than a second; a callable is
-        called as ``progress(done, total)``.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {fit_progress}
+    {input_logits}
 
     Attributes
     ----------
@@ -72,33 +71,24 @@ class QuadraticScaling(LogitCalibrator):
     def coefficients_(self) -> Floats:
         """The a, b and c of each class."""
         curves = self._own_formula(OddsMap).curves
-        return np.array([_coefficients(*curves.cubic(index)) for index in range(curves.count)])
+        result = np.empty((curves.count, 3))
+        for index in range(curves.count):
+            x, y, slope = curves.cubic(index)
+            a = (slope[-1] - slope[0]) / (2.0 * (x[-1] - x[0])) if len(x) > 1 else 0.0
+            b = slope[0] - 2.0 * a * x[0]
+            result[index] = a, b, y[0] - (a * x[0] + b) * x[0]
+        return result
 
     def _will_keep_arg_max(self) -> bool:
         return False
-
-    def _check_parameters(self) -> None:
-        """All parameters are allowed."""
 
     def _fit_logits(self, data: Rows) -> Fitted:
         return fit_odds(data, self._fit_column, type(self).__name__, self.progress)
 
     def _fit_column(self, column: Column, span: Span) -> CurveFit:
-        unit = span.unit(column.score)
-        target = column.hit.astype(np.float64)
-        if self.smooth_targets:
-            target = platts_targets(column.hit, column.weight)
-        centred = 2.0 * unit - 1.0
-        fit = fit_logistic(
-            [centred[None, :], centred[None, :] ** 2], target[None, :], column.weight
-        )
-        b, a, c = fit.coefficients[0]
+        target = column.platts_target if self.smooth_targets else column.target
+        centred = 2.0 * span.unit(column.score) - 1.0
+        (b, a, c), _, converged = fit_one_logistic([centred, centred**2], target, column.weight)
         ends = 2.0 * ENDS - 1.0
         points = span.points(ENDS, a * ends**2 + b * ends + c, 2.0 * (2.0 * a * ends + b))
-        return CurveFit(points, bool(fit.converged[0]))
-
-
-def _coefficients(x: Floats, y: Floats, slope: Floats) -> tuple[float, float, float]:
-    a = (slope[-1] - slope[0]) / (2.0 * (x[-1] - x[0])) if len(x) > 1 else 0.0
-    b = slope[0] - 2.0 * a * x[0]
-    return float(a), float(b), float(y[0] - (a * x[0] + b) * x[0])
+        return CurveFit(points, converged)

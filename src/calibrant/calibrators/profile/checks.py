@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibrant.calibrators.profile.log_partition import GRID, NODES, GapRows, NodeRows
 from calibrant.common.types import Floats
 from calibrant.data.checks import as_weights
-from calibrant.formulas._serialization import LARGEST, MOST_CLASSES, SMALLEST, require
+from calibrant.formulas._serialization import MOST_CLASSES, require
 
 HEAVIEST = 1e50  # weight: powers of it are still numbers
 CHUNK = 1024  # rows whose psi is looked at together
@@ -31,15 +31,6 @@ def check_settings(n_classes: Any, top_k: Any, scale: Any) -> None:
             f"{name} must be a whole number from {low} to {MOST_CLASSES}, got {shown(value)}",
         )
     require(isinstance(scale, float), f"scale must be a number, got {shown(scale)}")
-    check_scale(scale)
-
-
-def check_scale(scale: float) -> None:
-    """Refuse a scale with which gaps cannot be computed."""
-    require(
-        bool(SMALLEST <= scale <= LARGEST),
-        f"scale must be a number from {SMALLEST:g} to {LARGEST:g}, got {shown(scale)}",
-    )
 
 
 def check_arrays(

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from calibrant.common.arrays import to_numpy
 from calibrant.common.types import Array, Floats
 
 Index = NDArray[np.intp]
@@ -147,9 +148,15 @@ HERMITE_SLOPE = HERMITE[:, 1:] * np.arange(1.0, 6.0) / STEP
 
 
 @np.errstate(invalid="ignore")  # BLAS may raise the flag for lanes that it does not use
-def _sum_classes(columns: Floats) -> Floats:
-    """The sum over the first axis: BLAS is faster than NumPy's own where it is short."""
-    return np.ones(len(columns)) @ columns
+def _psi_of_powers(exponent: Floats, power: Floats) -> Psi:
+    """psi of class-major exponents and their exponentials, which are used up."""
+    ones = np.ones(len(exponent))  # BLAS sums faster than NumPy where the first axis is short
+    total = ones @ power
+    power *= exponent
+    mean = (ones @ power) / total
+    power *= exponent
+    second = (ones @ power) / total
+    return Psi(np.log(total), mean, mean + second - mean * mean)
 
 
 @dataclass(frozen=True)
@@ -160,40 +167,31 @@ class GapRows:
 
     def psi(self, b: Floats, index: Index) -> Psi:
         """psi of the rows in ``index`` at one ``b`` each."""
-        return self._psi(*self._weights(b, index))
+        return _psi_of_powers(*self._powers(b, index))
 
     def psi_both(self, b: Floats, index: Index) -> tuple[Psi, Psi]:
         """psi at b and at 2 b: exp(2 b d) is the square of exp(b d)."""
-        exponent, weight = self._weights(b, index)
-        double = weight * weight
-        one = self._psi(exponent, weight)
+        exponent, power = self._powers(b, index)
+        double = power * power
+        one = _psi_of_powers(exponent, power)
         exponent *= 2.0
-        return one, self._psi(exponent, double)
+        return one, _psi_of_powers(exponent, double)
 
-    @staticmethod
-    def _psi(exponent: Floats, weight: Floats) -> Psi:
-        """psi of exponents and their exponentials, which are used up."""
-        total = _sum_classes(weight)
-        weight *= exponent
-        mean = _sum_classes(weight) / total
-        weight *= exponent
-        second = _sum_classes(weight) / total
-        return Psi(np.log(total), mean, mean + second - mean * mean)
-
+    @np.errstate(invalid="ignore")
     def psi_pair(self, b: Floats, index: Index) -> PsiPair:
         """psi and its slope at b and 2 b, for hardly more than the cost of one of them."""
         if len(self.gaps) > FEW_CLASSES:
             return self._wide_pair(b, index)
-        exponent, weight = self._weights(b, index)
-        double = weight * weight
-        total, double_total = _sum_classes(weight), _sum_classes(double)
-        weight *= exponent
+        exponent, power = self._powers(b, index)
+        double, ones = power * power, np.ones(len(exponent))
+        total, double_total = ones @ power, ones @ double
+        power *= exponent
         double *= exponent
         return PsiPair(
             np.log(total),
-            _sum_classes(weight) / total,
+            (ones @ power) / total,
             np.log(double_total),
-            2.0 * _sum_classes(double) / double_total,
+            2.0 * (ones @ double) / double_total,
         )
 
     def _wide_pair(self, b: Floats, index: Index) -> PsiPair:
@@ -211,7 +209,7 @@ class GapRows:
         """The gaps row by row, from which rows are gathered faster; no product is infinite."""
         return np.maximum(self.gaps.T, _DEEPEST_ROW_GAP, order="C")
 
-    def _weights(self, b: Floats, index: Index) -> tuple[Floats, Floats]:
+    def _powers(self, b: Floats, index: Index) -> tuple[Floats, Floats]:
         """b d and exp(b d), class-major."""
         exponent = self.gaps.take(index, axis=1).astype(np.float64)
         np.maximum(exponent, _MASKED, out=exponent)
@@ -353,7 +351,8 @@ def _large_b(rows: NodeRows, b: Floats) -> Psi:
     last = rows.at_node(NODES - 1)
     edge = np.full(len(b), B_MAX)
     total = np.exp(last.value)
-    rest = _minus(_sums(total, last), _top_sums(rows, edge))
+    whole = total, total * last.slope, total * (last.curvature + last.slope**2)
+    rest = [a - c for a, c in zip(whole, _top_sums(rows, edge), strict=True)]
     amount = np.where(rest[0] > 1e-5 * total, rest[0], 0.0)
     safe = np.where(amount > 0.0, amount, 1.0)
     floor = -rows.top[:, -1].astype(np.float64)
@@ -372,15 +371,6 @@ def _large_b(rows: NodeRows, b: Floats) -> Psi:
     return Psi(np.log(s0), slope, s2 / s0 - slope**2)
 
 
-def _sums(total: Floats, psi: Psi) -> tuple[Floats, Floats, Floats]:
-    """exp(psi) and its derivatives from psi and its derivatives."""
-    return total, total * psi.slope, total * (psi.curvature + psi.slope**2)
-
-
-def _minus(whole: tuple[Floats, ...], part: tuple[Floats, ...]) -> list[Floats]:
-    return [a - c for a, c in zip(whole, part, strict=True)]
-
-
 def _top_sums(rows: NodeRows, b: Floats) -> tuple[Floats, Floats, Floats]:
     """The stored classes' share of exp(psi) and its derivatives, ties beyond them included."""
     k = rows.top.shape[1]
@@ -394,11 +384,8 @@ def _top_sums(rows: NodeRows, b: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def joined(parts: Sequence[GapRows | NodeRows]) -> GapRows | NodeRows:
-    """The rows of all parts, in order."""
+    """The rows of all parts, in order and in main memory."""
     first = parts[0]
-    if len(parts) == 1:
-        return first
     axis = 1 if isinstance(first, GapRows) else 0
-    return type(first)(
-        *(np.concatenate([getattr(p, f.name) for p in parts], axis=axis) for f in fields(first))
-    )
+    columns = [[to_numpy(getattr(part, f.name)) for part in parts] for f in fields(first)]
+    return type(first)(*(c[0] if len(c) == 1 else np.concatenate(c, axis) for c in columns))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from reprlib import repr as shown
 from typing import Any, Self, get_args
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from calibrant.calibrators.profile.checks import (
     check_arrays,
     check_rows,
-    check_scale,
     check_settings,
 )
 from calibrant.calibrators.profile.log_partition import (
@@ -62,9 +61,12 @@ from calibrant.data.likely_mistakes import (
     refuse_label_column,
     warn_if_probabilities,
 )
+from calibrant.data.row_order import sorted_with_ties
 from calibrant.data.rows import Rows
+from calibrant.data.weights import are_counts
 from calibrant.formulas._array_operations import NUMPY, ops_of
 from calibrant.formulas._row_functions import log_odds, top_k
+from calibrant.formulas._serialization import LARGEST, SMALLEST
 
 EXACT_CLASSES = 64  # up to here the gaps themselves are the smaller and exact summary
 DEFAULT_TOP_K = 10
@@ -72,44 +74,23 @@ DEEPEST_GAP = -3e38  # of a finite logit: almost float32's largest
 
 
 @dataclass(frozen=True)
-class _DeviceRows:
-    """A summary that a GPU has made: it comes to main memory when it is first read."""
-
-    parts: tuple[Array, ...]  # the fields of NodeRows
-
-    def fetched(self) -> NodeRows:
-        return NodeRows(*(to_numpy(part) for part in self.parts))
-
-
-def _fetched(rows: GapRows | NodeRows | _DeviceRows) -> GapRows | NodeRows:
-    return rows.fetched() if isinstance(rows, _DeviceRows) else rows
-
-
-def _joined(
-    parts: list[GapRows | NodeRows | _DeviceRows],
-) -> GapRows | NodeRows | _DeviceRows:
-    """The rows of all parts; a single one stays where it lies."""
-    return parts[0] if len(parts) == 1 else joined([_fetched(part) for part in parts])
-
-
-@dataclass(frozen=True)
 class _Block:
-    """The summary of consecutive rows."""
+    """The summary of consecutive rows; one that a GPU has made stays there until it is read."""
 
-    rows: GapRows | NodeRows | _DeviceRows
+    rows: GapRows | NodeRows
     peak: NDArray[np.float64]  # the largest logit
     label_gap: NDArray[np.float32]  # (z_y - peak) / scale
     weight: NDArray[np.float64]
+    on_device: bool = False
 
 
-class _HostBlock(_Block):
-    """All of it in main memory: what is read."""
-
-    rows: GapRows | NodeRows
-
-
-def _block_of(rows: GapRows | NodeRows | _DeviceRows, *rest: NDArray[Any]) -> _Block:
-    return _Block(rows, *rest) if isinstance(rows, _DeviceRows) else _HostBlock(rows, *rest)
+def _joined(blocks: list[_Block]) -> _Block:
+    """The rows of all blocks, in order and in main memory."""
+    peak, label_gap, weight = (
+        np.concatenate([getattr(block, name) for block in blocks])
+        for name in ("peak", "label_gap", "weight")
+    )
+    return _Block(joined([block.rows for block in blocks]), peak, label_gap, weight)
 
 
 class TemperatureProfile:
@@ -169,7 +150,10 @@ class TemperatureProfile:
     def __init__(self, *, top_k: int = DEFAULT_TOP_K, scale: float = 1.0) -> None:
         if top_k < 1:
             raise ValueError(f"top_k must be at least 1, got {top_k}")
-        check_scale(scale)
+        if not SMALLEST <= scale <= LARGEST:
+            raise ValueError(
+                f"scale must be a number from {SMALLEST:g} to {LARGEST:g}, got {shown(scale)}"
+            )
         self.top_k = top_k
         self.scale = float(scale)
         self.n_classes = 0
@@ -347,42 +331,40 @@ class TemperatureProfile:
         associate: bool = True,
     ) -> Self:
         """Add the summary of rows; ``associate``: see whether labels belong to them."""
-        classes, kind = rows.n_classes, rows.input
-        self._check_alike(classes, kind)
+        self._check_alike(rows)
         if not len(rows):
             return self
-        if kind == "logits":
+        if rows.input == "logits":
             warn_if_probabilities(rows.scores)
             refuse_label_column(rows.scores, rows.labels)
-        builder = _Builder(rows, min(self.top_k, classes), self.scale)
-        with reporter("building the profile", progress) as report:
-            parts = builder.run(n_jobs, report)
-        peak = np.concatenate([part.peak for part in parts])
-        label_gap = np.concatenate([part.label_gap for part in parts])
-        block = _block_of(_joined([part.rows for part in parts]), peak, label_gap, rows.weight)
+        builder = _Builder(rows, min(self.top_k, rows.n_classes), self.scale)
+        with reporter("building the profile", progress) if progress else nullcontext() as report:
+            block = builder.block(n_jobs, report)
         found = Association()
         if associate and self._association.rows < MOST_ROWS:
             found = association(rows)
         with self._lock:
-            self._check_alike(classes, kind)  # another thread may have added the first rows
+            self._check_alike(rows)  # another thread may have added the first rows
             seen = self._association + found
             if self._blocks:
                 self._association = seen
                 self._blocks.append(block)
             else:  # all at once, so that an interrupt leaves nothing half done
                 self.__dict__.update(
-                    n_classes=classes, input=kind, _association=seen, _blocks=[block]
+                    n_classes=rows.n_classes, input=rows.input, _association=seen, _blocks=[block]
                 )
         return self
 
-    def _check_alike(self, classes: int, kind: InputKind) -> None:
+    def _check_alike(self, rows: Rows) -> None:
         """Refuse rows that differ from those that are there."""
         if not self._blocks:
             return
-        if self.n_classes != classes:
-            raise ValueError(f"the profile has {self.n_classes} classes, got rows with {classes}")
-        if self.input != kind:
-            raise ValueError(f"the profile is made of {self.input}, got rows of {kind}")
+        if self.n_classes != rows.n_classes:
+            raise ValueError(
+                f"the profile has {self.n_classes} classes, got rows with {rows.n_classes}"
+            )
+        if self.input != rows.input:
+            raise ValueError(f"the profile is made of {self.input}, got rows of {rows.input}")
 
     @classmethod
     def concat(cls, profiles: Iterable[TemperatureProfile]) -> Self:
@@ -418,9 +400,7 @@ class TemperatureProfile:
             raise ValueError(
                 f"profiles must agree in (classes, top_k, scale, input), got {sorted(settings)}"
             )
-        result = cls(top_k=parts[0].top_k, scale=parts[0].scale)
-        result.n_classes, result.input = parts[0].n_classes, parts[0].input
-        result._blocks = [block for part in parts for block in part._blocks]
+        result = cls._like(parts[0], [block for part in parts for block in part._blocks])
         result._association = sum((part._association for part in parts), Association())
         return result
 
@@ -447,24 +427,43 @@ class TemperatureProfile:
         if index.dtype == bool:
             index = np.flatnonzero(index)
         block = self._block
-        result = type(self)(top_k=self.top_k, scale=self.scale)
-        result.n_classes, result.input = self.n_classes, self.input
-        result._blocks = [
-            _HostBlock(
-                block.rows.take(index),
-                block.peak[index],
-                block.label_gap[index],
-                block.weight[index],
-            )
-        ]
-        return result
+        peak, label_gap, weight = block.peak[index], block.label_gap[index], block.weight[index]
+        return self._like(self, [_Block(block.rows.take(index), peak, label_gap, weight)])
 
     def _weighted(self, weight: Floats) -> Self:
         """The same rows with other weights."""
-        result = type(self)(top_k=self.top_k, scale=self.scale)
-        result.n_classes, result.input = self.n_classes, self.input
-        result._blocks = [replace(self._block, weight=weight)]
+        result = self._like(self, [replace(self._block, weight=weight)])
         result._association = self._association
+        return result
+
+    def _in_canonical_order(self) -> tuple[Self, NDArray[np.intp]]:
+        """The rows in an order of their own, and where each row went.
+
+        It follows from their content (see ``data.row_order``); the NLL decides ties. Rows with the
+        same largest logits, label and NLL are copies: whole weights make them one row.
+        """
+        own = self.top_logits(1)[:, 0] + self.scale * self.label_gap
+        order, tied = sorted_with_ties(own)
+        some = self.take(order[tied])
+        nll = some.row_nll(1.0)
+        inner = np.lexsort((some.weight, nll, own[order[tied]]))
+        order[tied] = order[tied][inner]
+        starts = np.ones(len(order), bool)
+        if are_counts(self.weight):
+            top = some.top_logits()[inner]
+            same = (np.diff(nll[inner]) == 0.0) & (top[1:] == top[:-1]).all(axis=1)
+            starts[tied] = np.append(True, (np.diff(own[order[tied]]) > 0) | ~same)
+        first = np.flatnonzero(starts)
+        place = np.empty(len(order), np.intp)
+        place[order] = np.cumsum(starts) - 1
+        weight = np.add.reduceat(self.weight[order], first)
+        return self.take(order[first])._weighted(weight), place
+
+    @classmethod
+    def _like(cls, other: TemperatureProfile, blocks: list[_Block]) -> Self:
+        """A profile with the settings of another one, and other rows."""
+        result = cls(top_k=other.top_k, scale=other.scale)
+        result.n_classes, result.input, result._blocks = other.n_classes, other.input, blocks
         return result
 
     # --- reading ---
@@ -479,20 +478,15 @@ class TemperatureProfile:
         )
 
     @property
-    def _block(self) -> _HostBlock:
+    def _block(self) -> _Block:
+        """All rows, in main memory."""
         blocks = self._blocks
         if not blocks:
             raise ValueError("the profile has no rows yet: call update first")
-        first = blocks[0]
-        if len(blocks) == 1 and isinstance(first, _HostBlock):
-            return first
+        if len(blocks) == 1 and not blocks[0].on_device:
+            return blocks[0]
         with self._lock:  # what another thread adds meanwhile must not be lost
-            rows = joined([_fetched(block.rows) for block in self._blocks])
-            rest = [
-                np.concatenate([getattr(block, field.name) for block in self._blocks])
-                for field in fields(_Block)[1:]
-            ]
-            whole = _HostBlock(rows, *rest)
+            whole = _joined(self._blocks)
             self._blocks = [whole]
         return whole
 
@@ -573,10 +567,6 @@ class TemperatureProfile:
         index = np.arange(len(self)) if index is None else index
         b = np.broadcast_to(np.asarray(b, np.float64) * self.scale, index.shape)
         return self._block.rows.psi(b, index)
-
-    def _psi_both(self, b: Floats, index: NDArray[np.intp]) -> tuple[Psi, Psi]:
-        """What ``psi`` gives at b and at 2 b, for less."""
-        return self._block.rows.psi_both(b * self.scale, index)
 
     def psi_pair(self, b: Floats, index: NDArray[np.intp]) -> PsiPair:
         """Compute psi and its slope at b and 2 b: faster than two calls of ``psi``.
@@ -745,104 +735,101 @@ class TemperatureProfile:
         kind = {"nodes": NodeRows, "gaps": GapRows}[document["rows"]]
         check_arrays(kind, arrays, n_classes, min(top_k, n_classes))
         rows = kind(*(arrays[f"rows.{field.name}"] for field in fields(kind)))
-        block = _HostBlock(rows, arrays["peak"], arrays["label_gap"], arrays["weight"])
+        block = _Block(rows, arrays["peak"], arrays["label_gap"], arrays["weight"])
         check_rows(rows, block.peak, block.label_gap, block.weight, n_classes)
         result._blocks = [block]
         return result
 
 
-@dataclass
-class _Part:
-    rows: Any
-    peak: NDArray[np.float64]
-    label_gap: NDArray[np.float32]
-
-
 class _Builder:
-    """One pass over an array of scores: tiles in, parts of a block out."""
+    """One pass over the scores of rows: tiles in, a block out."""
 
     def __init__(self, rows: Rows, k: int, scale: float) -> None:
-        scores = self.scores = rows.scores
-        self.labels, self.kind, self.k, self.scale = rows.labels, rows.input, k, scale
-        self.exact = scores.shape[1] <= EXACT_CLASSES
-        self.host = on_host(scores) or is_jax_array(scores)  # JAX has no float64 unless told so
+        self.rows, self.k, self.scale = rows, k, scale
+        self.exact = rows.n_classes <= EXACT_CLASSES
+        self.kernels = not self.exact and has_kernels(rows.scores)
+        # JAX has no float64 unless told so
+        self.host = on_host(rows.scores) or is_jax_array(rows.scores)
         self.local = threading.local()
 
-    def run(self, n_jobs: int | None, report: Report) -> list[_Part]:
-        whole = slice(0, self.scores.shape[0])
-        part = self._by_kernel(self.scores, whole) if self.kind == "logits" else None
-        if part is not None:
-            report(whole.stop, whole.stop)
-            return [part]
-        tiles = row_tiles(self.scores, TILE_ELEMENTS if self.host else DEVICE_TILE_ELEMENTS)
-        workers = min(_threads(n_jobs), len(tiles)) if self.host else 1
-        with mapping(workers) as on_threads:
-            return self._collect(on_threads(self.tile, tiles), tiles, report)
+    def block(self, n_jobs: int | None, report: Report | None) -> _Block:
+        """The summary of all rows."""
+        scores, whole = self.rows.scores, slice(0, len(self.rows))
+        if self.kernels and self.rows.input == "logits":
+            block = self.by_kernel(scores, whole)
+            if block is not None:
+                if report is not None:
+                    report(whole.stop, whole.stop)
+                return block
+        tiles = row_tiles(scores, TILE_ELEMENTS if self.host else DEVICE_TILE_ELEMENTS)
+        threads = 1
+        if self.host:
+            threads = available_cores() if n_jobs is None or n_jobs == -1 else n_jobs
+            if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+                rule = "must be None, -1 or a whole number of at least 1"
+                raise ValueError(f"n_jobs {rule}, got {n_jobs!r}")
+        blocks = []
+        with mapping(min(threads, len(tiles))) as on_threads:
+            for block, tile in zip(on_threads(self.tile, tiles), tiles, strict=True):
+                blocks.append(block)
+                if report is not None:
+                    report(tile.stop, whole.stop)
+        return blocks[0] if len(blocks) == 1 else _joined(blocks)
 
-    @staticmethod
-    def _collect(parts: Iterable[_Part], tiles: list[slice], report: Report) -> list[_Part]:
-        result = []
-        for part, tile in zip(parts, tiles, strict=True):
-            result.append(part)
-            report(tile.stop, tiles[-1].stop)
-        return result
-
-    def tile(self, rows: slice) -> _Part:
-        tile = self.scores[rows]
+    def tile(self, where: slice) -> _Block:
+        """The summary of some rows."""
+        tile, labels = self.rows.scores[where], self.rows.labels[where]
         tile = as_working_float(to_numpy(tile) if self.host else tile)
-        if self.kind == "probs":
-            check_probabilities(tile, first_row=rows.start)
+        if self.rows.input == "probs":
+            check_probabilities(tile, first_row=where.start)
             tile = log_odds(tile, ops_of(tile))
-            part = self._by_kernel(tile, rows)
-            if part is not None:
-                return part
-        xp = array_namespace(tile)
-        peak = row_max(tile)[:, None]
-        check_peaks(tile, peak[:, 0], rows.start)
-        gaps = self._gaps(tile, peak, xp)
-        label_gap = self._label_gap(gaps, rows)
-        summary = self._gap_rows(gaps) if self.exact else self._node_rows(gaps, xp)
-        return _Part(summary, to_numpy(peak[:, 0]).astype(np.float64), label_gap)
+            block = self.by_kernel(tile, where) if self.kernels else None
+            if block is not None:
+                return block
+        xp, peak, gaps = array_namespace(tile), row_max(tile)[:, None], None
+        check_peaks(tile, peak[:, 0], where.start)
+        # (z - max z) / scale in float32: only those of masked classes are infinite
+        if self.host:
+            with suppress(FloatingPointError), np.errstate(over="raise"):
+                gaps = ((tile - peak) / self.scale).astype(np.float32, copy=False)
+        if gaps is None:
+            with np.errstate(over="ignore"):
+                gaps = xp.astype((tile - peak) / self.scale, xp.float32)
+            gaps = xp.where(tile == -np.inf, gaps, xp.clip(gaps, min=DEEPEST_GAP))
+        index = xp.asarray(labels[:, None], device=gaps.device)
+        label_gap = to_numpy(xp.take_along_axis(gaps, index, axis=1)[:, 0])
+        check_label_logits(label_gap, labels, where.start, self.rows.input)
+        rows: GapRows | NodeRows
+        if self.exact:
+            rows = GapRows(np.ascontiguousarray(np.sort(to_numpy(gaps), axis=1)[:, ::-1].T))
+        else:
+            rows = self.node_rows(gaps, xp)
+        highest = to_numpy(peak[:, 0]).astype(np.float64)
+        return _Block(rows, highest, label_gap, self.rows.weight[where])
 
-    def _by_kernel(self, tile: Array, rows: slice) -> _Part | None:
-        """The part of rows of logits by one kernel; None where there is none for them."""
-        if self.exact or not has_kernels(tile):
-            return None
+    def by_kernel(self, tile: Array, where: slice) -> _Block | None:
+        """The summary of rows of logits by one kernel; None where there is none for them."""
         from calibrant.backends.cuda.kernels import Grid, profile_of
 
         first = tuple(float(b) for b in GRID[:NODES_PER_OCTAVE].astype(np.float32))
-        labels = array_namespace(tile).asarray(self.labels[rows], device=tile.device)
-        summary = profile_of(tile, labels, self.k, self.scale, Grid(NODES, first, NEGLIGIBLE_GAP))
-        if summary is None:
+        labels = array_namespace(tile).asarray(self.rows.labels[where], device=tile.device)
+        found = profile_of(tile, labels, self.k, self.scale, Grid(NODES, first, NEGLIGIBLE_GAP))
+        if found is None:
             return None
-        label_gap = to_numpy(summary.label_gap)
-        check_label_logits(label_gap, self.labels[rows], rows.start, self.kind)
-        parts = (summary.nodes, summary.top, summary.finite, summary.ties, summary.mean)
-        return _Part(_DeviceRows(parts), to_numpy(summary.peak).astype(np.float64), label_gap)
+        label_gap = to_numpy(found.label_gap)
+        check_label_logits(label_gap, self.rows.labels[where], where.start, self.rows.input)
+        parts: list[Any] = [found.nodes, found.top, found.finite, found.ties, found.mean]
+        peak = to_numpy(found.peak).astype(np.float64)
+        weight = self.rows.weight[where]
+        return _Block(NodeRows(*parts), peak, label_gap, weight, on_device=True)
 
-    def _gaps(self, tile: Array, peak: Array, xp: Any) -> Array:
-        """(z - max z) / scale in float32: only those of masked classes are infinite."""
+    def node_rows(self, gaps: Array, xp: Any) -> NodeRows:
+        """psi of rows of gaps at the nodes of the grid, and what its limits are made of."""
         if self.host:
-            with suppress(FloatingPointError), np.errstate(over="raise"):
-                return ((tile - peak) / self.scale).astype(np.float32, copy=False)
-        with np.errstate(over="ignore"):
-            gaps = xp.astype((tile - peak) / self.scale, xp.float32)
-        return xp.where(tile == -np.inf, gaps, xp.clip(gaps, min=DEEPEST_GAP))
-
-    def _label_gap(self, gaps: Array, rows: slice) -> NDArray[np.float32]:
-        labels = self.labels[rows]
-        xp = array_namespace(gaps)
-        index = xp.asarray(labels[:, None], device=gaps.device)
-        label_gap = to_numpy(xp.take_along_axis(gaps, index, axis=1)[:, 0])
-        check_label_logits(label_gap, labels, rows.start, self.kind)
-        return label_gap
-
-    def _gap_rows(self, gaps: Array) -> GapRows:
-        return GapRows(np.ascontiguousarray(np.sort(to_numpy(gaps), axis=1)[:, ::-1].T))
-
-    def _node_rows(self, gaps: Array, xp: Any) -> NodeRows:
-        if self.host:
-            nodes = tabulate_tile(gaps, self._workspace(*gaps.shape))
+            work: Workspace | None = getattr(self.local, "work", None)  # this thread's own memory
+            if work is None or work.powers.shape[1] < len(gaps):
+                work = self.local.work = Workspace(*gaps.shape)
+            nodes = tabulate_tile(gaps, work)
         else:
             nodes = to_numpy(tabulate(gaps, xp))
         finite = xp.isfinite(gaps)
@@ -856,18 +843,3 @@ class _Builder:
             to_numpy(ties).astype(np.int32),
             to_numpy(total / count).astype(np.float32),
         )
-
-    def _workspace(self, rows: int, classes: int) -> Workspace:
-        """This thread's scratch memory."""
-        work: Workspace | None = getattr(self.local, "work", None)
-        if work is None or work.powers.shape[1] < rows:
-            work = self.local.work = Workspace(rows, classes)
-        return work
-
-
-def _threads(n_jobs: int | None) -> int:
-    if n_jobs is None or n_jobs == -1:
-        return available_cores()
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
-        raise ValueError(f"n_jobs must be None, -1 or a whole number of at least 1, got {n_jobs!r}")
-    return n_jobs

@@ -21,14 +21,79 @@ from numpy.typing import NDArray
 
 from calibrant.backends.numba.compiler import has_machine_code
 from calibrant.calibrators import _network as network
+from calibrant.calibrators._base import Fitted
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators.profile.losses import ProfileLoss
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
-from calibrant.common.types import Floats, Report
+from calibrant.calibrators.temperature._default_recipe import NetworkSettings
+from calibrant.common.progress import reporter
+from calibrant.common.types import Floats, Report, generator
+from calibrant.formulas import AbsoluteLink, NetworkTemperature, TopLogits
+from calibrant.formulas._array_operations import NUMPY
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7
 SMALLEST, LARGEST = 1e-12, 1e12  # temperatures
+INPUT_CLIP = 100.0  # of the published code
 MAX_DRAWS = 100
 MUCH_WORK = 2**22  # rows times steps: NumPy is done with less before machine code is loaded
+
+
+def fit_published(
+    profile: TemperatureProfile,
+    k: int,
+    settings: NetworkSettings,
+    *,
+    linear: bool,
+    learning_rate: float,
+    batch_size: int,
+    steps: int,
+) -> Fitted:
+    """The paper's recipe: one network on the k largest logits, a fixed number of steps of Adam."""
+    inputs = np.clip(profile.top_logits(k), -INPUT_CLIP, INPUT_CLIP)
+    rng = generator(settings.random_state)
+    start, draws = draw_start(inputs, settings.hidden, rng, linear)
+    with reporter(f"fitting {settings.title}", settings.progress) as report:
+        weights = fit(
+            profile,
+            inputs,
+            start,
+            loss=settings.loss,
+            penalty=0.0 if isinstance(settings.penalty, str) else float(settings.penalty),
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            steps=steps,
+            rng=rng,
+            linear=linear,
+            report=report,
+        )
+    formula = published_formula(weights, linear, settings.clip)
+    problem = ProfileLoss(profile, settings.loss)
+    return formula, FitInfo(
+        True,
+        f"all {steps} steps done, as published",
+        iterations=steps,
+        loss=settings.loss,
+        before=problem.mean(0.0),
+        after=problem.mean(-np.log(formula.from_inputs(inputs, NUMPY)[:, 0])),
+        details={"draws": draws},
+    )
+
+
+def published_formula(
+    weights: Sequence[Floats], linear: bool, clip: float | None
+) -> NetworkTemperature:
+    """The network of the published code: clipped top logits in, |.| of its output as T."""
+    k = len(weights[0])
+    return NetworkTemperature(
+        TopLogits(k),
+        np.full(k, -INPUT_CLIP),
+        np.full(k, INPUT_CLIP),
+        tuple(weights[::2]),
+        tuple(weights[1::2]),
+        linear=linear,
+        link=AbsoluteLink(SMALLEST, LARGEST),
+        clip=clip,
+    )
 
 
 def draw_start(

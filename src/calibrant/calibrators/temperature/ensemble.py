@@ -7,14 +7,15 @@ from typing import Literal
 import numpy as np
 
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
-from calibrant.calibrators._best_temperature import (
-    TEMPERATURE_BOUNDS,
-    best_temperature,
-)
+from calibrant.calibrators._best_temperature import TEMPERATURE_BOUNDS, best_temperature
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._optimizers import simplex_quadratic
-from calibrant.calibrators._parameters import check_bounds, check_choice
-from calibrant.calibrators.profile.losses import ProfileLoss, chunks
+from calibrant.calibrators._parameters import (
+    Bounds,
+    Choice,
+    constraints,
+)
+from calibrant.calibrators.profile.losses import chunks
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.common.types import Floats, InputKind
 from calibrant.data.weights import shares
@@ -63,6 +64,7 @@ class EnsembleTemperatureScaling(ProfileCalibrator):
     """
 
     _gives = Mixture
+    _constraints = constraints(bounds=Bounds(), loss=Choice(*LOSSES))
 
     def __init__(
         self,
@@ -87,19 +89,15 @@ class EnsembleTemperatureScaling(ProfileCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return True
 
-    def _check_parameters(self) -> None:
-        check_bounds("bounds", self.bounds)
-        check_choice("loss", self.loss, LOSSES)
-
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
-        result = best_temperature(profile, self.loss, self.bounds)
+        best = best_temperature(profile, self.loss, self.bounds)
         weigh = _least_brier if self.loss == "brier" else _least_nll
-        weights, after = weigh(profile, result.x)
-        return Mixture(result.x, weights), FitInfo(
-            result.converged,
-            result.message,
+        weights, after = weigh(profile, best.temperature)
+        return Mixture(best.temperature, weights), FitInfo(
+            best.converged,
+            best.message,
             loss=self.loss,
-            before=ProfileLoss(profile, self.loss).mean(0.0),
+            before=best.loss_before,
             after=after,
         )
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
+from calibrant.calibrators._parameters import Choice, NonNegative, constraints
+from calibrant.calibrators.profile.losses import LOSSES
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
-from calibrant.calibrators.temperature._adaptive import DEFAULT_LOSS, fit_anchored
-from calibrant.calibrators.temperature._checks import check_adaptive
+from calibrant.calibrators.temperature._default_recipe import (
+    DEFAULT_LOSS,
+    NetworkSettings,
+    fit_default,
+)
 from calibrant.common.types import InputKind, Progress, RandomState
 from calibrant.formulas import LogEntropy, NetworkTemperature
 
@@ -52,6 +57,7 @@ class EntropyTemperatureScaling(ProfileCalibrator):
     """
 
     _gives = NetworkTemperature
+    _constraints = constraints(loss=Choice(*sorted(LOSSES)), penalty=NonNegative(or_auto=True))
 
     def __init__(
         self,
@@ -70,20 +76,14 @@ class EntropyTemperatureScaling(ProfileCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return True
 
-    def _check_parameters(self) -> None:
-        check_adaptive(self.loss, self.penalty)
-
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
-        formula, info, _ = fit_anchored(
-            profile,
-            lambda best, origin: LogEntropy(SMALLEST_ENTROPY),
-            hidden=(),
+        settings = NetworkSettings(
+            type(self).__name__,
             loss=self.loss,
             penalty=self.penalty,
-            members=1,
             random_state=self.random_state,
-            clip=None,
-            title=type(self).__name__,
             progress=self.progress,
         )
+        reading = LogEntropy(SMALLEST_ENTROPY)
+        formula, info, _ = fit_default(profile, lambda best, origin: reading, settings)
         return formula, info

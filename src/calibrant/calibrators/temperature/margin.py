@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
+from calibrant.calibrators._parameters import Choice, Count, NonNegative, Widths, constraints
+from calibrant.calibrators.profile.losses import LOSSES
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
-from calibrant.calibrators.temperature._adaptive import (
+from calibrant.calibrators.temperature._default_recipe import (
     DEFAULT_LOSS,
     DEFAULT_MEMBERS,
-    fit_anchored,
+    NetworkSettings,
+    fit_default,
 )
-from calibrant.calibrators.temperature._checks import check_adaptive
 from calibrant.common.types import InputKind, Progress, RandomState
 from calibrant.formulas import Margin, NetworkTemperature
 
@@ -60,6 +62,12 @@ class MarginTemperatureScaling(ProfileCalibrator):
     """
 
     _gives = NetworkTemperature
+    _constraints = constraints(
+        loss=Choice(*sorted(LOSSES)),
+        penalty=NonNegative(or_auto=True),
+        hidden=Widths(),
+        members=Count(),
+    )
 
     def __init__(
         self,
@@ -82,20 +90,15 @@ class MarginTemperatureScaling(ProfileCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return True
 
-    def _check_parameters(self) -> None:
-        check_adaptive(self.loss, self.penalty, self.hidden, self.members)
-
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
-        formula, info, _ = fit_anchored(
-            profile,
-            lambda best, origin: Margin(),
+        settings = NetworkSettings(
+            type(self).__name__,
             hidden=self.hidden,
+            members=self.members,
             loss=self.loss,
             penalty=self.penalty,
-            members=self.members,
             random_state=self.random_state,
-            clip=None,
-            title=type(self).__name__,
             progress=self.progress,
         )
+        formula, info, _ = fit_default(profile, lambda best, origin: Margin(), settings)
         return formula, info

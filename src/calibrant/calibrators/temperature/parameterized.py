@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
-from typing import Any, Literal, Self, final
+from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
 from calibrant.calibrators._fit_info import FitInfo
-from calibrant.calibrators._parameters import check_choice, check_counts, check_positive
+from calibrant.calibrators._parameters import (
+    Choice,
+    Count,
+    NonNegative,
+    Positive,
+    Widths,
+    constraints,
+)
+from calibrant.calibrators.profile.losses import LOSSES
 from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K, TemperatureProfile
-from calibrant.calibrators.temperature._adaptive import (
+from calibrant.calibrators.temperature._default_recipe import (
     DEFAULT_LOSS,
     DEFAULT_MEMBERS,
-    INPUT_CLIP,
-    fit_anchored,
-    fit_published,
-    published_formula,
+    NetworkSettings,
+    fit_default,
     taken_apart,
 )
-from calibrant.calibrators.temperature._checks import check_adaptive
+from calibrant.calibrators.temperature._paper_recipe import (
+    INPUT_CLIP,
+    fit_published,
+    published_formula,
+)
 from calibrant.common.types import Floats, InputKind, Progress, RandomState
 from calibrant.data.rows import Rows
 from calibrant.formulas import LogGaps, NetworkTemperature, Reading, TopLogits
@@ -35,6 +45,21 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
     """A network on a row's largest logits: what PTS and its linear variant share."""
 
     _gives = NetworkTemperature
+    _constraints = constraints(
+        recipe=Choice(*RECIPE_LOSS),
+        inputs=Choice("auto", "logits", "log-gaps"),
+        penalty=NonNegative(or_auto=True),
+        hidden=Widths(),
+        members=Count(),
+        top_k=Count(),
+        batch_size=Count(),
+        steps=Count(),
+        learning_rate=Positive(),
+    )
+    #: Whether the network has no ReLU, and so is one linear layer in effect.
+    _linear: ClassVar[bool]
+    #: What the default recipe reads where ``inputs`` is "auto".
+    _default_inputs: ClassVar[str]
 
     def __init__(
         self,
@@ -67,18 +92,6 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
         self.random_state = random_state
         self.progress = progress
         self.input = input
-
-    # --- what the two methods say ---
-
-    @property
-    @abstractmethod
-    def _linear(self) -> bool:
-        """Whether the network has no ReLU, and so is one linear layer in effect."""
-
-    @property
-    @abstractmethod
-    def _default_inputs(self) -> str:
-        """What the default recipe reads where ``inputs`` is "auto"."""
 
     # --- the fitted network ---
 
@@ -152,51 +165,44 @@ class NetworkCalibrator(ProfileCalibrator, ABC):
     @final
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
         k = min(self.top_k, profile.n_classes)
-        common: dict[str, Any] = {
-            "loss": RECIPE_LOSS[self.recipe] if self.loss == "auto" else self.loss,
-            "random_state": self.random_state,
-            "clip": self._clip,
-            "title": type(self).__name__,
-            "progress": self.progress,
-        }
-        if self.recipe == "paper":
+        published = self.recipe == "paper"
+        settings = NetworkSettings(
+            type(self).__name__,
+            hidden=() if self._linear and not published else self.hidden,
+            members=self.members,
+            loss=RECIPE_LOSS[self.recipe] if self.loss == "auto" else self.loss,
+            penalty=self.penalty,
+            random_state=self.random_state,
+            clip=self._clip,
+            progress=self.progress,
+        )
+        if published:
             return fit_published(
                 profile,
                 k,
-                hidden=self.hidden,
+                settings,
                 linear=self._linear,
-                penalty=0.0 if self.penalty == "auto" else float(self.penalty),
                 learning_rate=self.learning_rate,
                 batch_size=self.batch_size,
                 steps=self.steps,
-                **common,
             )
-        formula, info, _ = fit_anchored(
-            profile,
-            lambda best, origin: self._reading(k, best, origin),
-            hidden=() if self._linear else self.hidden,
-            penalty=self.penalty,
-            members=self.members,
-            **common,
-        )
-        return formula, info
 
-    def _reading(self, k: int, best_temperature: float, origin: float) -> Reading:
-        inputs = self._default_inputs if self.inputs == "auto" else self.inputs
-        if inputs == "logits":
-            return TopLogits(k, origin)
-        return LogGaps(k, best_temperature, SMALLEST_GAP, origin)
+        def reading(best_temperature: float, origin: float) -> Reading:
+            inputs = self._default_inputs if self.inputs == "auto" else self.inputs
+            if inputs == "logits":
+                return TopLogits(k, origin)
+            return LogGaps(k, best_temperature, SMALLEST_GAP, origin)
+
+        formula, info, _ = fit_default(profile, reading, settings)
+        return formula, info
 
     @final
     def _check_parameters(self) -> None:
-        check_choice("recipe", self.recipe, list(RECIPE_LOSS))
-        check_choice("inputs", self.inputs, ["auto", "logits", "log-gaps"])
+        super()._check_parameters()
         if self.recipe == "paper" and self.inputs == "log-gaps":
             raise ValueError("recipe='paper' reads the logits themselves, got inputs='log-gaps'")
-        loss = RECIPE_LOSS[self.recipe] if self.loss == "auto" else self.loss
-        check_adaptive(loss, self.penalty, self.hidden, self.members)
-        check_counts(self, "top_k", "batch_size", "steps")
-        check_positive("learning_rate", self.learning_rate)
+        if self.loss != "auto":
+            Choice(*sorted(LOSSES)).check("loss", self.loss)
 
 
 class ParameterizedTemperatureScaling(NetworkCalibrator):
@@ -273,13 +279,8 @@ class ParameterizedTemperatureScaling(NetworkCalibrator):
     True
     """
 
-    @property
-    def _linear(self) -> bool:
-        return False
-
-    @property
-    def _default_inputs(self) -> str:
-        return "log-gaps"
+    _linear = False
+    _default_inputs = "log-gaps"
 
 
 class LinearPTS(NetworkCalibrator):
@@ -349,13 +350,8 @@ class LinearPTS(NetworkCalibrator):
     (1, 10, 1)
     """
 
-    @property
-    def _linear(self) -> bool:
-        return True
-
-    @property
-    def _default_inputs(self) -> str:
-        return "logits"
+    _linear = True
+    _default_inputs = "logits"
 
 
 def _check_weights(arrays: list[Floats]) -> None:

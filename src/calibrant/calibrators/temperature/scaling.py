@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
-from calibrant.calibrators._best_temperature import (
-    TEMPERATURE_BOUNDS,
-    best_temperature,
-)
+from calibrant.calibrators._best_temperature import TEMPERATURE_BOUNDS, best_temperature
 from calibrant.calibrators._fit_info import FitInfo
-from calibrant.calibrators._parameters import check_bounds, check_choice, check_strength
-from calibrant.calibrators.profile.losses import LOSSES, ProfileLoss
+from calibrant.calibrators._parameters import (
+    Bounds,
+    Choice,
+    NonNegative,
+    constraints,
+)
+from calibrant.calibrators.profile.losses import LOSSES
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.common.types import InputKind
 from calibrant.formulas import ConstantTemperature
@@ -58,6 +58,11 @@ class TemperatureScaling(ProfileCalibrator):
     """
 
     _gives = ConstantTemperature
+    _constraints = constraints(
+        loss=Choice(*sorted(LOSSES)),
+        bounds=Bounds(),
+        prior_rows=NonNegative(or_auto=True),
+    )
 
     def __init__(
         self,
@@ -79,18 +84,12 @@ class TemperatureScaling(ProfileCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return True
 
-    def _check_parameters(self) -> None:
-        check_choice("loss", self.loss, sorted(LOSSES))
-        check_bounds("bounds", self.bounds)
-        check_strength("prior_rows", self.prior_rows)
-
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
-        result = best_temperature(profile, self.loss, self.bounds, self.prior_rows)
-        problem = ProfileLoss(profile, self.loss)
-        return ConstantTemperature(result.x), FitInfo(
-            result.converged,
-            result.message,
+        best = best_temperature(profile, self.loss, self.bounds, self.prior_rows)
+        return ConstantTemperature(best.temperature), FitInfo(
+            best.converged,
+            best.message,
             loss=self.loss,
-            before=problem.mean(0.0),
-            after=problem.mean(-math.log(result.x)),
+            before=best.loss_before,
+            after=best.loss,
         )

@@ -44,9 +44,6 @@ class Uncalibrated(ProfileCalibrator):
     def _will_keep_arg_max(self) -> bool:
         return True
 
-    def _check_parameters(self) -> None:
-        """There are none."""
-
     def _profile(self, rows: Rows) -> TemperatureProfile:
         """One pass, for its checks alone: there is nothing to fit."""
         return TemperatureProfile()._add(rows)

@@ -7,7 +7,7 @@ the caller, never by their values.
 
 from __future__ import annotations
 
-from calibrant.data.scorefiles._choosing import kind_in_name
+from calibrant.data.scorefiles._names import kind_in_name
 from calibrant.data.scorefiles._reading import ScoreFile, read_scores
 from calibrant.data.scorefiles._writing import write_probs
 

@@ -14,63 +14,57 @@ from numpy.typing import NDArray
 
 from calibrant.common.arrays import row_tiles
 from calibrant.common.errors import FileError
-from calibrant.common.untrusted_files import Expansion
-from calibrant.data.scorefiles._columns import check_numbers, flat_columns
-from calibrant.data.scorefiles._contents import Arrays, Source
-from calibrant.data.scorefiles._passing import text_array
-from calibrant.data.scorefiles._unlabelled import is_missing
+from calibrant.common.files import Expansion
+from calibrant.data.scorefiles._copied_columns import text_array
+from calibrant.data.scorefiles._names import Arrays, OpenFile, check_numbers, flat_columns
+
+_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>"})
 
 
 @contextmanager
-def open_csv(path: Path, allowed: Expansion) -> Iterator[Source]:
+def open_csv(path: Path, allowed: Expansion) -> Iterator[OpenFile]:
     """The names in the header; the rows are read when columns are fetched."""
     with _text(path) as file:
         header = [name.strip() for name in next(csv.reader(file), [])]
     _check_header(path, header)
-    flat = flat_columns(path, header)
-    yield Source(
-        path,
-        header,
-        lambda wanted, labels: _fetch(path, allowed, header, wanted, labels),
-        flat,
-        lambda names, n_rows: _copied(path, allowed, header, names),
-        is_table=True,
-    )
+    place = {name: index for index, name in enumerate(header)}
 
+    def fetch(wanted: list[list[str]], labels: str | None) -> list[NDArray[Any]]:
+        """The wanted columns in one pass over the text."""
+        check_numbers(path, wanted)
+        with path.open("rb") as raw:
+            parts = iter(lambda: raw.read(1 << 20), b"")
+            lines = 1 + sum(part.count(b"\n") for part in parts)
+        allowed.check(8 * sum(map(len, wanted)) * lines)
+        columns = [place[name] for names in wanted for name in names]
+        values = _parse(path, header, columns, None if labels is None else place[labels])
+        ends = np.cumsum([len(names) for names in wanted])
+        arrays = np.split(values, ends[:-1], axis=1)
+        return [array if array.shape[1] > 1 else array[:, 0] for array in arrays]
 
-_EXAMPLE = "such as logits_0,logits_1,label"
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+    def copied(names: list[str], n_rows: int) -> dict[str, NDArray[Any]]:
+        """Columns of numbers or of texts, whichever all cells of a column are."""
+        allowed.check(path.stat().st_size)
+        with _text(path) as file:
+            rows = [next(csv.reader([line])) for line in _lines(path, file, len(header))]
+        return {name: _typed([cells[place[name]] for cells in rows]) for name in names}
+
+    yield OpenFile(path, header, fetch, flat_columns(path, header), copied, is_table=True)
 
 
 def _check_header(path: Path, header: list[str]) -> None:
     """Refuse a first line that names no columns."""
+    rule = f"{path} must have a header row, such as logits_0,logits_1,label"
     if not header:
-        raise FileError(f"{path} must have a header row, {_EXAMPLE}: its first line is empty")
+        raise FileError(f"{rule}: its first line is empty")
     if all(_is_number(name) for name in header):
-        raise FileError(f"{path} must have a header row, {_EXAMPLE}: its first line is all numbers")
-    for separator, what in _SEPARATORS.items():
+        raise FileError(f"{rule}: its first line is all numbers")
+    for separator, what in {";": "semicolons", "\t": "tabs", "|": "bars"}.items():
         if separator in header[0]:
             raise FileError(
                 f"{path} must have commas between its columns, and points in its numbers: its "
                 f"header has {what}"
             )
-
-
-def _fetch(
-    path: Path, allowed: Expansion, header: list[str], wanted: list[list[str]], labels: str | None
-) -> list[NDArray[Any]]:
-    """The wanted columns in one pass over the text."""
-    check_numbers(path, wanted)
-    allowed.check(8 * sum(map(len, wanted)) * _count_lines(path))
-    place = {name: index for index, name in enumerate(header)}
-    columns = [place[name] for names in wanted for name in names]
-    values = _parse(path, header, columns, None if labels is None else place[labels])
-    result, start = [], 0
-    for names in wanted:
-        stop = start + len(names)
-        result.append(values[:, start:stop] if len(names) > 1 else values[:, start])
-        start = stop
-    return result
 
 
 def _parse(path: Path, header: list[str], columns: list[int], labels: int | None) -> NDArray[Any]:
@@ -96,22 +90,11 @@ def _parse(path: Path, header: list[str], columns: list[int], labels: int | None
 
 
 def _label(cell: str) -> float:
-    if is_missing(cell):
+    if _is_missing(cell):
         return np.nan
     if "_" in cell:
         raise ValueError(cell)  # 1_000 is a number to Python alone
     return float(cell)
-
-
-def _copied(
-    path: Path, allowed: Expansion, header: list[str], names: list[str]
-) -> dict[str, NDArray[Any]]:
-    """Columns of numbers or of texts, whichever all cells of a column are."""
-    place = {name: index for index, name in enumerate(header)}
-    allowed.check(path.stat().st_size)
-    with _text(path) as file:
-        rows = [next(csv.reader([line])) for line in _lines(path, file, len(header))]
-    return {name: _typed([cells[place[name]] for cells in rows]) for name in names}
 
 
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)")
@@ -125,7 +108,7 @@ def _typed(cells: list[str]) -> NDArray[Any]:
 
     Missing cells of a column of numbers are NaN.
     """
-    known = [cell for cell in cells if not is_missing(cell)]
+    known = [cell for cell in cells if not _is_missing(cell)]
     missing = len(known) < len(cells)
     if known and all(map(_WHOLE.fullmatch, known)):
         largest = max(abs(int(cell)) for cell in known)
@@ -136,11 +119,6 @@ def _typed(cells: list[str]) -> NDArray[Any]:
     elif known and all(_NUMBER.fullmatch(one) and len(one) <= _MOST_DIGITS for one in known):
         return np.array([_label(cell) for cell in cells])
     return text_array(cells)
-
-
-def _count_lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return 1 + sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 20), b""))
 
 
 def _text(path: Path) -> IO[str]:
@@ -176,32 +154,31 @@ def _lines(path: Path, file: IO[str], width: int) -> Iterator[str]:
 
 def _tell_bad_cell(path: Path, header: list[str], columns: list[int], labels: int | None) -> None:
     """Raise for the first cell that is no number: a second, slow pass, once it is known bad."""
-    scores = {name for names in flat_columns(path, header).values() for name in names}
     with _text(path) as file:
         reader = csv.reader(file)
         next(reader)
         for cells in reader:
             for column in columns if cells else []:
-                missing = column == labels and is_missing(cells[column])
-                if not (missing or _is_number(cells[column])):
-                    raise FileError(
-                        f"{path}, line {reader.line_num}, column {header[column]!r}: "
-                        f"must be a number, got {cells[column]!r}"
-                        f"{_cell_hint(cells[column], header[column] in scores)}"
-                    )
+                cell = cells[column]
+                if _is_number(cell) or (column == labels and _is_missing(cell)):
+                    continue
+                hint = ""
+                if not cell.strip():
+                    hint = ". Leave the row out where a value is missing"
+                elif cell.strip().endswith("%"):
+                    hint = ". Give fractions of 1 in place of percentages"
+                elif "," in cell:
+                    hint = ". Numbers have a decimal point"
+                elif column == labels:
+                    hint = ". Number the classes 0, 1, .. in the order of the columns of the scores"
+                raise FileError(
+                    f"{path}, line {reader.line_num}, column {header[column]!r}: "
+                    f"must be a number, got {cell!r}{hint}"
+                )
 
 
-def _cell_hint(cell: str, is_score: bool) -> str:
-    """What to do about a cell that is no number."""
-    if not cell.strip():
-        return ". Leave the row out where a value is missing"
-    if cell.strip().endswith("%"):
-        return ". Give fractions of 1 in place of percentages"
-    if "," in cell:
-        return ". Numbers have a decimal point"
-    if is_score:
-        return ""
-    return ". Number the classes 0, 1, .. in the order of the columns of the scores"
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in _MISSING
 
 
 def _is_number(text: str) -> bool:

@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from calibrant.common.files import check_suffix
-from calibrant.common.untrusted_files import Expansion
-from calibrant.data.scorefiles._contents import Arrays, Source
-from calibrant.data.scorefiles._csv_files import open_csv, write_csv
-from calibrant.data.scorefiles._numpy_files import open_npy, open_npz, write_npy, write_npz
-from calibrant.data.scorefiles._parquet_files import open_parquet, write_parquet
-from calibrant.data.scorefiles._tensor_files import (
+from calibrant.common.files import Expansion, check_suffix
+from calibrant.data.scorefiles._array_files import (
+    open_npy,
+    open_npz,
     open_safetensors,
     open_torch,
+    write_npy,
+    write_npz,
     write_safetensors,
     write_torch,
 )
+from calibrant.data.scorefiles._csv_files import open_csv, write_csv
+from calibrant.data.scorefiles._names import Arrays, OpenFile
+from calibrant.data.scorefiles._parquet_files import open_parquet, write_parquet
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Format:
     """
 
     what: str
-    open: Callable[[Path, Expansion], AbstractContextManager[Source]]
+    open: Callable[[Path, Expansion], AbstractContextManager[OpenFile]]
     write: Callable[[IO[bytes], Arrays], None]
     kinds: str = "biufUOSMm"
     any_type: bool = False

@@ -13,62 +13,50 @@ from numpy.typing import NDArray
 
 from calibrant.common.errors import FileError
 from calibrant.common.extras import need
-from calibrant.common.untrusted_files import Expansion
-from calibrant.data.scorefiles._columns import check_numbers, flat_columns
-from calibrant.data.scorefiles._contents import Arrays, Source
-from calibrant.data.scorefiles._passing import as_arrow
+from calibrant.common.files import Expansion
+from calibrant.data.scorefiles._copied_columns import as_arrow
+from calibrant.data.scorefiles._names import Arrays, OpenFile, check_numbers, flat_columns
 
 
 @contextmanager
-def open_parquet(path: Path, allowed: Expansion) -> Iterator[Source]:
+def open_parquet(path: Path, allowed: Expansion) -> Iterator[OpenFile]:
     """The names in the schema; only columns that are fetched are read."""
     parquet = pyarrow_parquet()
     with parquet.ParquetFile(path) as file:
-        names = file.schema_arrow.names
-        flat = flat_columns(path, names)
-        yield Source(
-            path,
-            names,
-            lambda wanted, labels: _fetch(path, allowed, file, wanted, labels),
-            flat,
-            lambda names, n_rows: _copied(path, allowed, names),
-            is_table=True,
-        )
+        schema = file.schema_arrow
+
+        def fetch(wanted: list[list[str]], labels: str | None) -> list[NDArray[Any]]:
+            check_numbers(path, wanted)
+            if file.metadata.num_rows == 0:
+                raise FileError(f"{path} has no rows")
+            columns = list(dict.fromkeys(name for names in wanted for name in names))
+            widths = {name: width_of(path, name, schema.field(name).type) for name in columns}
+            allowed.check(_size(file.metadata, widths))
+            table = file.read(columns=columns)
+            result = []
+            for names in wanted:
+                arrays = [
+                    column_array(path, name, table.column(name), may_be_null=name == labels)
+                    for name in names
+                ]
+                result.append(np.stack(arrays, axis=1) if len(arrays) > 1 else arrays[0])
+            return result
+
+        def copied(names: list[str], n_rows: int) -> dict[str, Any]:
+            """Columns of any type, as Arrow arrays."""
+            allowed.check(_size(file.metadata, dict.fromkeys(names, 1)))
+            with parquet.ParquetFile(path, read_dictionary=text_columns(schema)) as texts:
+                table = texts.read(columns=names)
+            kinds = {name: schema.field(name).type for name in names}
+            return {name: as_stored(table.column(name), kinds[name], allowed) for name in names}
+
+        flat = flat_columns(path, schema.names)
+        yield OpenFile(path, schema.names, fetch, flat, copied, is_table=True)
 
 
 def pyarrow_parquet() -> Any:
     """The package that reads and writes them."""
     return need("pyarrow.parquet", "parquet", ".parquet files need")
-
-
-def _fetch(
-    path: Path, allowed: Expansion, file: Any, wanted: list[list[str]], labels: str | None
-) -> list[NDArray[Any]]:
-    check_numbers(path, wanted)
-    if file.metadata.num_rows == 0:
-        raise FileError(f"{path} has no rows")
-    columns = [name for names in wanted for name in names]
-    widths = {name: width_of(path, name, file.schema_arrow.field(name).type) for name in columns}
-    allowed.check(_size(file.metadata, widths))
-    table = file.read(columns=columns)
-    result = []
-    for names in wanted:
-        arrays = [
-            column_array(path, name, table.column(name), may_be_null=name == labels)
-            for name in names
-        ]
-        result.append(np.stack(arrays, axis=1) if len(arrays) > 1 else arrays[0])
-    return result
-
-
-def _copied(path: Path, allowed: Expansion, names: list[str]) -> dict[str, Any]:
-    """Columns of any type, as Arrow arrays."""
-    with pyarrow_parquet().ParquetFile(path) as file:
-        schema = file.schema_arrow
-        allowed.check(_size(file.metadata, dict.fromkeys(names, 1)))
-    with pyarrow_parquet().ParquetFile(path, read_dictionary=text_columns(schema)) as file:
-        table = file.read(columns=names)
-    return {name: as_stored(table.column(name), schema.field(name).type, allowed) for name in names}
 
 
 def text_columns(schema: Any) -> list[str]:
@@ -139,7 +127,8 @@ def column_array(
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     if not chunks:
         return np.zeros((0, max(0, getattr(column.type, "list_size", 0))))
-    lengths = np.concatenate([_list_lengths(chunk) for chunk in chunks])
+    length_of = import_module("pyarrow.compute").list_value_length
+    lengths = np.concatenate([length_of(one).to_numpy(zero_copy_only=False) for one in chunks])
     odd = np.flatnonzero(lengths != lengths[0])
     if odd.size:
         raise FileError(
@@ -153,14 +142,8 @@ def column_array(
     return flat.reshape(len(lengths), -1)
 
 
-def _list_lengths(chunk: Any) -> NDArray[Any]:
-    compute = import_module("pyarrow.compute")
-    return np.asarray(compute.list_value_length(chunk).to_numpy(zero_copy_only=False))
-
-
 def write_parquet(file: IO[bytes], arrays: Arrays) -> None:
     """A column for each array: rows of numbers, such as ``probs``, are lists of one length."""
     parquet = pyarrow_parquet()
-    arrow = import_module("pyarrow")
     columns = {name: as_arrow(array) for name, array in arrays.items()}
-    parquet.write_table(arrow.table(columns), file)
+    parquet.write_table(import_module("pyarrow").table(columns), file)

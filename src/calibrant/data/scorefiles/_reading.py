@@ -3,37 +3,115 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.common.errors import FileError
-from calibrant.common.files import FilePath
+from calibrant.common.files import Expansion, FilePath, parsing, similar_file
 from calibrant.common.types import InputKind
-from calibrant.common.untrusted_files import Expansion, parsing, similar_file
-from calibrant.data.scorefiles._choosing import (
-    choose_column,
-    choose_labels,
-    choose_scores,
-    kind_in_name,
-    refuse_key,
+from calibrant.data.rows import Rows
+from calibrant.data.scorefiles._copied_columns import NOT_ROWS
+from calibrant.data.scorefiles._formats import format_of
+from calibrant.data.scorefiles._names import (
+    NAMELESS,
+    ColumnNames,
+    OpenFile,
+    ReadOptions,
+    choose_names,
+    labels_name,
 )
-from calibrant.data.scorefiles._contents import NAMELESS, Source
-from calibrant.data.scorefiles._formats import Format, format_of
-from calibrant.data.scorefiles._passing import NOT_ROWS
-from calibrant.data.scorefiles._unlabelled import has_label, no_labels
 
 
-@dataclass(frozen=True)
-class ScoreFile:
+@dataclass(frozen=True, kw_only=True)
+class FileRows:
+    """Rows as they stand in a file: nothing is checked, and NaN in the labels stands for none."""
+
+    rows: Rows
+    predictions: NDArray[Any] | None = None
+    others: Mapping[str, Any] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def scores(self) -> NDArray[Any]:
+        """The scores, 1-D for class 1 of two."""
+        return self.rows.scores
+
+    @property
+    def labels(self) -> NDArray[Any] | None:
+        """The labels, with NaN for null; None where there are none."""
+        return self.rows.labels
+
+    @property
+    def weights(self) -> NDArray[Any] | None:
+        """The weight of each row; None where no name was given."""
+        return self.rows.sample_weight
+
+    @property
+    def covariates(self) -> Mapping[str, NDArray[Any]] | None:
+        """The covariates that were asked for, by name; None where there are none."""
+        return self.rows.covariates
+
+    def labelled(self) -> tuple[Self, int]:
+        """Leave out rows without a label.
+
+        Returns
+        -------
+        tuple
+            The rows that have a label, and the number of those that have none.
+        """
+        labels: Any = self.labels
+        if labels is None:
+            known, labels = np.zeros(len(self), np.bool_), np.zeros(len(self))
+        elif labels.ndim == 0 or len(labels) != len(self):
+            return self, 0  # refused where labels are checked
+        elif labels.dtype.kind != "f":
+            return self, 0
+        else:  # of one-hot rows, those have none that are all NaN
+            known = ~np.isnan(labels)
+            known = known if labels.ndim == 1 else known.reshape(len(labels), -1).any(axis=1)
+            if known.all():
+                return self, 0
+        predictions = None if self.predictions is None else self.predictions[known]
+        kept = replace(self.rows, labels=labels).take(known)
+        return replace(self, rows=kept, predictions=predictions), int(np.count_nonzero(~known))
+
+
+def no_labels(n_rows: int) -> str:
+    """The message for rows none of which has a label."""
+    return f"none of the {n_rows:,} rows has a label: they are absent, null, NaN or empty cells"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreFile(FileRows):
     """What was read from a file of scores.
 
     Parameters
+    ----------
+    rows : Rows
+        The scores (1-D for class 1 of two), labels, weights, segments and covariates, as they
+        stand in the file. Nothing is checked.
+    predictions : None
+        There are none in a file of scores.
+    others : dict of str to array
+        All other columns that have a value for each row, as they stand in the file (those of a
+        Parquet table as Arrow arrays), if they were asked for. The labels are among them.
+    left_out : dict of str to str
+        The other columns that could not be read that way, and why.
+    scores_name : str
+        The name of the scores in the file; empty where it has none.
+    labels_name : str or None
+        The name of the labels; None where there are none.
+
+    Attributes
     ----------
     scores : ndarray of shape (n_rows, n_classes) or (n_rows,)
         The scores; 1-D for class 1 of two.
@@ -43,30 +121,26 @@ class ScoreFile:
         The weight of each row, as it stands in the file; None where no name was given.
     input : {"logits", "probs"}
         What the scores are.
-    scores_name : str
-        The name of the scores in the file; empty where it has none.
-    labels_name : str or None
-        The name of the labels; None where there are none.
     segments : ndarray or None
         The segment of each row, as it stands in the file; None where no name was given.
-    others : dict of str to array
-        All other columns that have a value for each row, as they stand in the file (those of a
-        Parquet table as Arrow arrays), if they were asked for. The labels are among them.
-    left_out : dict of str to str
-        The other columns that could not be read that way, and why.
+    covariates : dict of str to array, or None
+        The covariates that were asked for, by name; None where none were.
     """
 
-    scores: NDArray[Any]
-    labels: NDArray[Any] | None
-    weights: NDArray[Any] | None
-    input: InputKind
     scores_name: str
     labels_name: str | None
-    segments: NDArray[Any] | None = None
-    others: dict[str, Any] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
 
-    def labelled(self) -> tuple[ScoreFile, int]:
+    @property
+    def input(self) -> InputKind:
+        """What the scores are."""
+        return self.rows.input
+
+    @property
+    def segments(self) -> NDArray[Any] | None:
+        """The segment of each row; None where no name was given."""
+        return self.rows.segments
+
+    def labelled(self) -> tuple[Self, int]:
         """Leave out the rows without a label: NaN in ``labels``, which stands for null.
 
         Returns
@@ -81,30 +155,19 @@ class ScoreFile:
 
         Examples
         --------
-        >>> import numpy as np
-        >>> labels = np.array([1.0, np.nan])
-        >>> data = ScoreFile(np.eye(2), labels, None, "probs", "probs", "label")
-        >>> rows, unlabelled = data.labelled()
+        >>> import tempfile, pathlib
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "val.csv")
+        >>> _ = file.write_text("probs_0,probs_1,label\\n0.5,0.5,1\\n0.8,0.2,\\n")
+        >>> rows, unlabelled = read_scores(file).labelled()
         >>> rows.labels, unlabelled
         (array([1.]), 1)
         """
-        if self.labels is None or self.labels.ndim == 0 or len(self.labels) != len(self.scores):
-            return self, 0  # refused where labels are checked
-        known = has_label(self.labels)
-        if known.all():
+        if self.labels is None:
             return self, 0
-        if not known.any():
-            raise ValueError(no_labels(len(known)))
-        columns = {
-            name: None if column is None else column[known]
-            for name, column in (
-                ("scores", self.scores),
-                ("labels", self.labels),
-                ("weights", self.weights),
-                ("segments", self.segments),
-            )
-        }
-        return replace(self, **columns), int(np.count_nonzero(~known))  # type: ignore[arg-type]
+        kept, unlabelled = super().labelled()
+        if unlabelled and not len(kept):
+            raise ValueError(no_labels(unlabelled))
+        return kept, unlabelled
 
 
 def read_scores(
@@ -114,6 +177,7 @@ def read_scores(
     labels_key: str | None = None,
     weights_key: str | None = None,
     segments_key: str | None = None,
+    covariates: Sequence[str] = (),
     labels_path: FilePath | None = None,
     input: InputKind | None = None,  # noqa: A002 - the word of the whole public interface
     default_input: InputKind | None = None,
@@ -139,6 +203,8 @@ def read_scores(
         The name of the rows' weights; there are none by default.
     segments_key : str, optional
         The name of the rows' segments, such as a camera's number; there are none by default.
+    covariates : sequence of str, default ()
+        The names of what else is known of each row: columns of numbers.
     labels_path : path-like, optional
         A file that has the labels, where they are not beside the scores.
     input : {"logits", "probs"}, optional
@@ -181,71 +247,68 @@ def read_scores(
     array([[ 2.5,  0. ],
            [-1. ,  1.5]])
     """
-    with opened(path, max_size) as source:
-        scores_name = choose_scores(source, scores_key, input or default_input)
-        found = kind_of(source, scores_name, input, default_input)
-        labels_name = None
-        if labels_path is None:
-            labels_name = choose_labels(source, labels_key, need_labels and not all_columns)
-        weights_name = choose_column(source, weights_key)
-        segments_name = choose_column(source, segments_key)
-        names = (None if all_columns else labels_name, weights_name, segments_name)
-        beside = list(dict.fromkeys(name for name in names if name is not None))
-        wanted = [source.columns(scores_name), *([name] for name in beside)]
-        scores, *rest = source.fetch(wanted, None if all_columns else labels_name)
-        others: dict[str, Any] = {}
-        rows = [name for name in source.names if name not in wanted[0]] if all_columns else []
-        if rows:
-            others = source.copied(rows, len(scores))
-    columns: dict[str | None, NDArray[Any]] = dict(zip(beside, rest, strict=True))
-    labels = None if all_columns else columns.get(labels_name)
-    if labels_path is not None:
-        labels, labels_name = _read_labels(labels_path, labels_key, max_size)
+    options = ReadOptions(
+        scores_key,
+        labels_key,
+        weights_key,
+        segments_key,
+        covariate_names(covariates),
+        None if labels_path is None else Path(labels_path),
+        input,
+        default_input,
+        need_labels and not all_columns,
+        max_size,
+        confidences=False,
+    )
+    return read_file(Path(path), options, all_columns=all_columns)
+
+
+def covariate_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The names of some covariates: one alone must be in a sequence, too."""
+    if isinstance(names, str):
+        raise TypeError(f"covariates must be a sequence of names, such as ({names!r},)")
+    return tuple(names)
+
+
+def read_file(
+    path: Path, options: ReadOptions, names: ColumnNames | None = None, *, all_columns: bool = False
+) -> ScoreFile:
+    """Read the columns of a file: those that were chosen before, or those of the options."""
+    with opened(path, options.max_size) as file:
+        names = names or choose_names(file, options)
+        labels = None if all_columns else names.labels
+        beside = [name for name in names.beside if not all_columns or name != names.labels]
+        scores, *rest = file.fetch([list(names.scores), *([name] for name in beside)], labels)
+        left = [name for name in file.names if all_columns and name not in names.scores]
+        others = file.copied(left, len(scores)) if left else {}
+    columns = dict(zip(beside, rest, strict=True))
+    rows, found = names.rows(path, scores, columns), names.labels
+    if options.labels_path is not None:
+        with opened(options.labels_path, options.max_size) as file:
+            if file.nameless:
+                file.named(options.labels_key)
+            found = NAMELESS if file.nameless else labels_name(file, options.labels_key, True)
+            name = found or NAMELESS
+            rows = replace(rows, labels=file.fetch([[name]], name)[0])
     return ScoreFile(
-        scores,
-        labels,
-        columns.get(weights_name),
-        found,
-        scores_name,
-        labels_name,
-        columns.get(segments_name),
-        others,
-        {name: NOT_ROWS for name in rows if name not in others},
+        rows=rows,
+        predictions=None if names.predictions is None else columns[names.predictions],
+        others=others,
+        left_out={name: NOT_ROWS for name in left if name not in others},
+        scores_name=names.scores_name,
+        labels_name=found,
     )
 
 
-def kind_of(
-    source: Source, name: str, kind: InputKind | None, default: InputKind | None
-) -> InputKind:
-    """What the scores are: as the caller says, as their name says, or else the default."""
-    found = kind or kind_in_name(name) or default
-    if found is None:
-        where = f"{name!r} of {source.path}" if name else source.path
-        hint = "" if name else "; if it holds labels, give it with labels_path"
-        raise FileError(
-            f'{where} may be logits or probs: say input="logits" or input="probs"{hint}'
-        )
-    return found
-
-
-def _read_labels(path: FilePath, key: str | None, max_size: int | None) -> tuple[NDArray[Any], str]:
-    """The labels of a file of their own, and their name."""
-    with opened(path, max_size) as source:
-        name = NAMELESS
-        if source.nameless:
-            refuse_key(source, key)
-        else:
-            name = choose_labels(source, key, needed=True) or NAMELESS
-        return source.fetch([[name]], name)[0], name
-
-
-def opened(path: FilePath, max_size: int | None) -> AbstractContextManager[Source]:
+@contextmanager
+def opened(path: FilePath, max_size: int | None) -> Iterator[OpenFile]:
     """A file that is there and may be read, whatever its format; its faults become a FileError."""
     path = Path(path)
     allowed = Expansion(path, max_size)
     chosen = format_of(path)
     check_readable(path)
-    return _parsed(path, allowed, chosen)
+    with parsing(path, chosen.what), chosen.open(path, allowed) as file:
+        yield file
 
 
 def check_readable(path: Path) -> None:
@@ -260,9 +323,3 @@ def check_readable(path: Path) -> None:
     path.open("rb").close()  # so that a refusal of the system reads as one
     if path.stat().st_size == 0:
         raise FileError(f"{path} is empty")
-
-
-@contextmanager
-def _parsed(path: Path, allowed: Expansion, chosen: Format) -> Iterator[Source]:
-    with parsing(path, chosen.what), chosen.open(path, allowed) as source:
-        yield source

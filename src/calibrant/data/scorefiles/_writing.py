@@ -10,11 +10,16 @@ import numpy as np
 
 from calibrant.common.arrays import to_numpy
 from calibrant.common.files import FilePath, replacing
-from calibrant.common.types import Labels
 from calibrant.data.checks import as_labels, as_numpy
+from calibrant.data.scorefiles._array_files import write_npy, write_npz
+from calibrant.data.scorefiles._copied_columns import (
+    NO_TYPE,
+    TOO_LONG,
+    LeftOut,
+    as_array,
+    as_plain,
+)
 from calibrant.data.scorefiles._formats import Format, format_of
-from calibrant.data.scorefiles._numpy_files import write_npy, write_npz
-from calibrant.data.scorefiles._passing import NO_TYPE, TOO_LONG, LeftOut, as_array, as_plain
 
 
 def write_probs(
@@ -69,17 +74,22 @@ def write_probs(
     probs_0,probs_1,labels
     0.75,0.25,0
     """
-    write = format_of(Path(path)).write
+    target = format_of(Path(path))
     arrays = {"probs": np.ascontiguousarray(to_numpy(probs))}
     if labels is not None:
-        arrays["labels"] = _as_given(labels, *arrays["probs"].shape)
+        given = as_numpy(labels)
+        rows, classes = arrays["probs"].shape
+        if given.dtype.kind in "iu" and given.shape == (rows,):
+            arrays["labels"] = given.astype(np.int64)  # -100 for rows to be left out is a label
+        else:
+            arrays["labels"] = as_labels(labels, rows, classes)
     if temperature is not None:
         arrays["temperature"] = np.ascontiguousarray(to_numpy(temperature))
-    if write is write_npy and len(arrays) > 1:
+    if target.write is write_npy and len(arrays) > 1:
         raise ValueError(f"a .npy file holds one array, got {' and '.join(arrays)} for {path}")
-    columns, left_out = _storable(others or {}, format_of(Path(path)))
+    columns, left_out = _storable(others or {}, target)
     with replacing(path) as file:
-        write(file, {**arrays, **columns})
+        target.write(file, {**arrays, **columns})
     return left_out
 
 
@@ -100,11 +110,3 @@ def _storable(others: Mapping[str, Any], target: Format) -> tuple[dict[str, Any]
         else:
             columns[name] = array
     return columns, left_out
-
-
-def _as_given(labels: Any, rows: int, classes: int) -> Labels:
-    """Labels are copied: -100 for rows to be left out is a label, too."""
-    array = as_numpy(labels)
-    if array.dtype.kind in "iu" and array.shape == (rows,):
-        return array.astype(np.int64)
-    return as_labels(labels, rows, classes)

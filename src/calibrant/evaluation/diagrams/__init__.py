@@ -1,8 +1,20 @@
 """What diagrams show, as numbers: nothing here draws, and ``calibrant.plots`` computes nothing."""
 
-from calibrant.evaluation.diagrams.bin_sweep import BinSweep, ece_by_bins
-from calibrant.evaluation.diagrams.class_gaps import ClassGaps, class_gaps
-from calibrant.evaluation.diagrams.learning import LearningCurves, capacity_curves, learning_curves
+from calibrant.evaluation.diagrams.calibrators import (
+    LearningCurves,
+    Temperatures,
+    capacity_curves,
+    learning_curves,
+    temperatures,
+)
+from calibrant.evaluation.diagrams.errors import (
+    BinSweep,
+    ClassGaps,
+    RiskCoverage,
+    class_gaps,
+    ece_by_bins,
+    risk_coverage,
+)
 from calibrant.evaluation.diagrams.reliability import (
     Kind,
     Reliability,
@@ -10,8 +22,6 @@ from calibrant.evaluation.diagrams.reliability import (
     reliability_by_class,
     reliability_by_segment,
 )
-from calibrant.evaluation.diagrams.risk_coverage import RiskCoverage, risk_coverage
-from calibrant.evaluation.diagrams.temperatures import Temperatures, temperatures
 
 __all__ = [
     "BinSweep",

@@ -17,14 +17,14 @@ from scipy.special import betaincinv
 from calibrant.common.threads import one_blas_thread
 from calibrant.common.types import Floats
 from calibrant.data.binning import BinStats, Scheme, make_edges
-from calibrant.metrics._isotonic_column import IsotonicColumn
-from calibrant.metrics._outcomes import Outcomes
+from calibrant.metrics._labelled import Outcomes
 from calibrant.metrics._resampling import BinnedRows
+from calibrant.metrics.decomposition import IsotonicColumn
 
 Kind = Literal["equal-width", "equal-mass", "isotonic", "smooth"]
 
-_CELLS = 128  # of equally many rows, at which a smooth curve is given
-_WIDTHS = 2.0 ** np.arange(-6.5, 1.5, 0.5)  # of its kernel, as shares of the rows
+_GROUPS = 128  # of equally many rows, at whose means a smooth curve is given
+KERNEL_WIDTHS = 2.0 ** np.arange(-6.5, 1.5, 0.5)  # of its kernel, as shares of the rows
 _NARROWER = 2
 
 
@@ -73,7 +73,7 @@ def curve_of(part: Outcomes, kind: Kind, n_bins: int, ranges: Ranges) -> Curve:
 
 def _binned(part: Outcomes, scheme: Scheme, n_bins: int, ranges: Ranges) -> Curve:
     edges = make_edges(part.score, n_bins, scheme, part.weight)
-    rows = BinnedRows.of(part.score, part.hit, part.weight, edges)
+    rows = BinnedRows.of(part, edges)
     stats = rows.stats()
     low, high = clopper_pearson(stats.accuracy, stats.effective_rows, ranges.level)
     draws = [batch.accuracy for batch in rows.null(ranges.n_resamples, ranges.rng)]
@@ -112,7 +112,9 @@ def _isotonic(part: Outcomes, ranges: Ranges) -> Curve:
     piece = np.cumsum(first) - 1
     ends = np.unique(np.r_[np.flatnonzero(first), np.flatnonzero(np.r_[first[1:], True])])
     sums = [np.bincount(piece, one).astype(np.float64) for one in (column.weight, column.squares)]
-    low, high = _increasing_interval(fitted[first], sums[0] ** 2 / sums[1], ranges.level)
+    # no interval begins below one before it, or ends above one behind
+    low, high = clopper_pearson(fitted[first], sums[0] ** 2 / sums[1], ranges.level)
+    low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
     times, chance = ranges.n_resamples, column.chance
     draws = [column.fitted(column.drawn(ranges.rng, chance))[ends] for _ in range(times)]
     return Curve(
@@ -127,23 +129,23 @@ def _isotonic(part: Outcomes, ranges: Ranges) -> Curve:
     )
 
 
-def _increasing_interval(share: Floats, rows: Floats, level: float) -> tuple[Floats, Floats]:
-    """The intervals of the pieces; none begins below one before it, or ends above one behind."""
-    low, high = clopper_pearson(share, rows, level)
-    return np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
-
-
 # --- smoothing --------------------------------------------------------------------------------
 
 
 def _smooth(part: Outcomes, ranges: Ranges) -> Curve:
     """A local line through the residuals of neighbouring rows, plus the chance itself."""
-    rows = BinnedRows.of(part.score, part.hit, part.weight, _cells(part))
+    edges = make_edges(part.score, _GROUPS, "equal-mass", part.weight)
+    filled = BinStats.from_confidence(part.score, part.hit, sample_weight=part.weight, edges=edges)
+    edges = np.r_[0.0, edges[1:][filled.weight > 0.0]]  # no group is empty
+    rows = BinnedRows.of(part, edges)
     stats = rows.stats()
-    lines = _LocalLines.of(stats)
+    # Distances are shares of the rows between two groups, so that the kernel is narrow where rows
+    # crowd.
+    place = np.cumsum(stats.share) - stats.share / 2.0
+    lines = np.stack([local_lines(place, stats.weight, width) for width in KERNEL_WIDTHS])
 
     def heights(batch: BinStats) -> Floats:
-        return np.asarray(stats.confidence + lines.through(batch.gap))
+        return np.asarray(stats.confidence + _smoothed(batch.gap, lines, stats.share))
 
     def drawn(chance_at: Callable[[Floats], Floats] | None) -> Floats:
         batches = rows.null(ranges.n_resamples, ranges.rng, chance_at)
@@ -162,45 +164,22 @@ def _smooth(part: Outcomes, ranges: Ranges) -> Curve:
     return Curve(stats.confidence, curve, stats.weight, low, high, band_low, band_high, None, error)
 
 
-def _cells(part: Outcomes) -> Floats:
-    """Edges of cells of equally many rows, none of which is empty."""
-    edges = make_edges(part.score, _CELLS, "equal-mass", part.weight)
-    filled = BinStats.from_confidence(part.score, part.hit, sample_weight=part.weight, edges=edges)
-    return np.r_[0.0, edges[1:][filled.weight > 0.0]]
+def _smoothed(gaps: Floats, lines: Floats, share: Floats) -> Floats:
+    """The curves of gaps (.., groups), each by the kernel that predicts held-out groups best.
 
-
-class _LocalLines(NamedTuple):
-    """The matrices from the cells' gaps to those of a curve, for kernels of several widths.
-
-    Distances are shares of the rows between two cells, so that the kernel is narrow where rows
-    crowd.
+    By a narrower one, to be exact: it has less bias than noise, which intervals can show. ``lines``
+    are the matrices of ``local_lines``, the narrowest kernel first.
     """
-
-    matrices: Floats  # (widths, cells, cells), the narrowest kernel first
-    share: Floats
-
-    @classmethod
-    def of(cls, stats: BinStats) -> _LocalLines:
-        """The matrices for cells of these weights."""
-        place = np.cumsum(stats.share) - stats.share / 2.0
-        lines = [_local_lines(place, stats.weight, width) for width in _WIDTHS]
-        return cls(np.stack(lines), stats.share)
-
-    def through(self, gaps: Floats) -> Floats:
-        """The curves of gaps (.., cells), each by the kernel that its left-out cells like best.
-
-        By a narrower one, to be exact: it has less bias than noise, which intervals can show.
-        """
-        flat = np.atleast_2d(gaps)
-        curves = flat @ self.matrices.transpose(0, 2, 1)  # (widths, curves, cells)
-        own = np.minimum(np.diagonal(self.matrices, axis1=1, axis2=2), 0.999)[:, None]
-        losses = ((flat - curves) / (1.0 - own)) ** 2 @ self.share
-        chosen = np.maximum(np.argmin(losses, axis=0) - _NARROWER, 0)
-        return curves[chosen, np.arange(len(flat))].reshape(gaps.shape)
+    flat = np.atleast_2d(gaps)
+    curves = flat @ lines.transpose(0, 2, 1)  # (widths, curves, groups)
+    own = np.minimum(np.diagonal(lines, axis1=1, axis2=2), 0.999)[:, None]
+    losses = ((flat - curves) / (1.0 - own)) ** 2 @ share
+    chosen = np.maximum(np.argmin(losses, axis=0) - _NARROWER, 0)
+    return np.asarray(curves[chosen, np.arange(len(flat))].reshape(gaps.shape))
 
 
-def _local_lines(place: Floats, weight: Floats, width: float) -> Floats:
-    """The values at their own places of lines fitted with a Gaussian kernel's weights."""
+def local_lines(place: Floats, weight: Floats, width: float) -> Floats:
+    """A matrix from gaps to the heights, at their places, of lines through their neighbours."""
     distance = place - place[:, None]
     kernel = weight * np.exp(-((distance / width) ** 2) / 2.0)
     total, first, second = (

@@ -9,20 +9,26 @@ from typing import Any, get_args
 
 import numpy as np
 
-from calibrant.common.documents import PlainDocument
-from calibrant.common.random import generator
+from calibrant.common.docstrings import documented
+from calibrant.common.json import PlainDocument
 from calibrant.common.tables import counted
-from calibrant.common.types import Floats, InputKind, RandomState, RowRule
+from calibrant.common.types import Floats, InputKind, RandomState, RowRule, generator
 from calibrant.data.binning import BinStats, check_count
-from calibrant.data.checks import as_numpy
+from calibrant.data.checks import as_numpy, as_scores
+from calibrant.data.rows import Rows
 from calibrant.data.weights import weighted_mean
-from calibrant.evaluation.diagrams._curves import Curve, Ranges, curve_of
 from calibrant.evaluation.diagrams._curves import Kind as Kind
+from calibrant.evaluation.diagrams._curves import Ranges, curve_of
+from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._intervals import check_level, check_resamples
-from calibrant.metrics._labelled import Labelled, labelled
+from calibrant.metrics._labelled import (
+    Labelled,
+    Outcomes,
+    class_outcomes,
+    judged_outcomes,
+    labelled,
+)
 from calibrant.metrics._notions import RowNotion
-from calibrant.metrics._outcomes import Outcomes, class_outcomes, judged_outcomes
-from calibrant.metrics._readings import DEFAULT_BINS
 
 DEFAULT_RESAMPLES = 500
 
@@ -111,6 +117,7 @@ class Reliability(PlainDocument):
         return (self.accuracy < self.band_low) | (self.accuracy > self.band_high)
 
 
+@documented
 def reliability(
     probs: Any,
     labels: Any,
@@ -131,36 +138,22 @@ def reliability(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
-    kind : {"equal-width", "equal-mass", "isotonic", "smooth"}, default "equal-width"
-        Bins of equal width or with equally many rows; isotonic regression, which needs no bins
-        (CORP); or a kernel, wide where rows are few.
-    n_bins : int, default 15
-        The number of bins, also of the histogram.
+    {probs}
+    {labels}
+    {curve_kind}
+    {diagram_bins}
     class_index : int, optional
         The class whose probability is shown, in place of ``notion``.
-    level : float, default 0.95
-        The level of interval and band.
+    {band_level}
     n_resamples : int, default 500
         How often events are drawn for the band, and for the interval of curves without bins. 0
         leaves them out: they are NaN.
-    random_state : int, numpy.random.Generator or None, optional
-        The seed of the draws; None is 0.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or that of the confidence, the largest
-        probability of a row. By default class 1's with two classes, and the confidence's with
-        more.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {random_state}
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -169,8 +162,7 @@ def reliability(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Notes
     -----
@@ -197,11 +189,13 @@ def reliability(
     """
     ranges = _checked(kind, n_bins, level, n_resamples, random_state)
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
-    if class_index is None:
-        return _diagram(judged_outcomes(data), _judged_score(data), kind, n_bins, ranges)
-    return _of_class(data, _valid_class(class_index, data), kind, n_bins, ranges)
+    if class_index is not None:
+        return _class_diagram(data, class_index, kind, n_bins, ranges)
+    of = "class 1" if data.notion == "class-1" else "confidence"
+    return _diagram(judged_outcomes(data), of, kind, n_bins, ranges)
 
 
+@documented
 def reliability_by_class(
     probs: Any,
     labels: Any,
@@ -221,30 +215,20 @@ def reliability_by_class(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
+    {probs}
+    {labels}
     classes : iterable of int, optional
         The classes; all by default.
-    kind : {"equal-width", "equal-mass", "isotonic", "smooth"}, default "equal-width"
-        How the curve is found, as in ``reliability``.
-    n_bins : int, default 15
-        The number of bins, also of the histogram.
-    level : float, default 0.95
-        The level of interval and band.
+    {curve_kind}
+    {diagram_bins}
+    {band_level}
     n_resamples : int, default 500
         How often events are drawn.
-    random_state : int, numpy.random.Generator or None, optional
-        The seed of the draws; None is 0.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {random_state}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -253,8 +237,7 @@ def reliability_by_class(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Examples
     --------
@@ -265,11 +248,10 @@ def reliability_by_class(
     ranges = _checked(kind, n_bins, level, n_resamples, random_state)
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     chosen = range(data.n_classes) if classes is None else classes
-    return {
-        index: _of_class(data, _valid_class(index, data), kind, n_bins, ranges) for index in chosen
-    }
+    return {index: _class_diagram(data, index, kind, n_bins, ranges) for index in chosen}
 
 
+@documented
 def reliability_by_segment(
     probs: Any,
     labels: Any,
@@ -290,34 +272,21 @@ def reliability_by_segment(
 
     Parameters
     ----------
-    probs : array of shape (n_rows, n_classes) or (n_rows,)
-        Probabilities, or logits with ``input="logits"``; 1-D for class 1 of two.
-    labels : array of shape (n_rows,)
-        The true classes as integers from 0, or one-hot rows.
+    {probs}
+    {labels}
     segments : array of shape (n_rows,)
         The segment of each row: texts or whole numbers, such as a country or a camera.
-    kind : {"equal-width", "equal-mass", "isotonic", "smooth"}, default "equal-width"
-        How the curve is found, as in ``reliability``.
-    n_bins : int, default 15
-        The number of bins, also of the histogram.
-    level : float, default 0.95
-        The level of interval and band.
+    {curve_kind}
+    {diagram_bins}
+    {band_level}
     n_resamples : int, default 500
         How often events are drawn.
-    random_state : int, numpy.random.Generator or None, optional
-        The seed of the draws; None is 0.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or that of the confidence, the largest
-        probability of a row. By default class 1's with two classes, and the confidence's with
-        more.
-    sample_weight : array of shape (n_rows,), optional
-        The weight of each row; all 1 by default.
-    row_sums : {"strict", "normalize", "raw"}, default "strict"
-        Rows that do not sum to 1 are refused, divided by their sum, or taken as they are.
-    input : {"probs", "logits"}, default "probs"
-        What the scores are.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {random_state}
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
 
     Returns
     -------
@@ -326,8 +295,7 @@ def reliability_by_segment(
 
     Raises
     ------
-    ValueError
-        Where an argument is refused: the message names the rule, the value and the row.
+    {refused}
 
     Examples
     --------
@@ -336,16 +304,27 @@ def reliability_by_segment(
     {'a': 0.5, 'b': 0.0}
     """
     ranges = _checked(kind, n_bins, level, n_resamples, random_state)
-    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
-    names = _valid_segments(segments, len(probs))
-    if data.n_rows < len(names):
-        names = names[np.ravel(as_numpy(labels)) != ignore_index]
-    judged, of = judged_outcomes(data), _judged_score(data)
-    counts = data.weight > 0.0
-    return {
-        value.item(): _diagram(judged.of_rows((names == value) & counts), of, kind, n_bins, ranges)
-        for value in np.unique(names[counts])
-    }
+    scores = as_scores(probs, input)
+    names = np.asarray(segments) if isinstance(segments, list | tuple) else as_numpy(segments)
+    if names.dtype == object:
+        names = names.astype(str)
+    if names.shape != scores.shape[:1] or names.dtype.kind not in "iubUT":
+        raise ValueError(
+            f"segments must be texts or whole numbers of shape ({scores.shape[0]},), "
+            f"got shape {names.shape} of dtype {names.dtype}"
+        )
+    rows = Rows.of(
+        scores, labels, sample_weight, input=input, ignore_index=ignore_index, segments=names
+    )
+    data = labelled(rows.scores, rows.labels, rows.sample_weight, row_sums, input, notion=notion)
+    of = "class 1" if data.notion == "class-1" else "confidence"
+    judged, counts = judged_outcomes(data), data.weight > 0.0
+    diagrams = {}
+    names = np.asarray(rows.segments)  # without those of ignored rows
+    for value in np.unique(names[counts]):
+        part = judged.take((names == value) & counts)
+        diagrams[value.item()] = _diagram(part, of, kind, n_bins, ranges)
+    return diagrams
 
 
 def _checked(
@@ -360,41 +339,21 @@ def _checked(
     return Ranges(level, n_resamples, generator(random_state))
 
 
-def _valid_class(index: int, data: Labelled) -> int:
+def _class_diagram(
+    data: Labelled, index: int, kind: Kind, n_bins: int, ranges: Ranges
+) -> Reliability:
     if not isinstance(index, int | np.integer) or not 0 <= index < data.n_classes:
         raise ValueError(
             f"a class must be a whole number from 0 to {data.n_classes - 1}, got {shown(index)}"
         )
-    return int(index)
-
-
-def _valid_segments(segments: Any, n_rows: int) -> Any:
-    names = np.asarray(segments) if isinstance(segments, list | tuple) else as_numpy(segments)
-    if names.dtype == object:
-        names = names.astype(str)
-    if names.shape != (n_rows,) or names.dtype.kind not in "iubUT":
-        raise ValueError(
-            f"segments must be texts or whole numbers of shape ({n_rows},), "
-            f"got shape {names.shape} of dtype {names.dtype}"
-        )
-    return names
-
-
-def _judged_score(data: Labelled) -> str:
-    """What the notion's score is called."""
-    return "class 1" if data.notion == "class-1" else "confidence"
-
-
-def _of_class(data: Labelled, index: int, kind: Kind, n_bins: int, ranges: Ranges) -> Reliability:
-    return _diagram(class_outcomes(data, index), f"class {index}", kind, n_bins, ranges)
+    return _diagram(class_outcomes(data, int(index)), f"class {index}", kind, n_bins, ranges)
 
 
 def _diagram(part: Outcomes, of: str, kind: Kind, n_bins: int, ranges: Ranges) -> Reliability:
-    curve: Curve = curve_of(part, kind, n_bins, ranges)
     return Reliability(
         kind=kind,
         of=of,
-        **curve._asdict(),
+        **curve_of(part, kind, n_bins, ranges)._asdict(),
         mean_confidence=weighted_mean(part.score, part.weight),
         mean_accuracy=weighted_mean(part.hit, part.weight),
         histogram=part.bins(n_bins, "equal-width"),

@@ -5,14 +5,10 @@ there is none), passes further keywords on to its main artist, and returns the `
 axes follow the style in use, light or dark; no setting of matplotlib is changed.
 """
 
-from calibrant.evaluation.plots._bin_sweep import ece_by_bins
-from calibrant.evaluation.plots._class_gaps import class_gaps
+from calibrant.evaluation.plots._calibrators import learning_curves, temperatures
 from calibrant.evaluation.plots._display import ReliabilityDisplay
-from calibrant.evaluation.plots._grid import reliability_grid
-from calibrant.evaluation.plots._learning import learning_curves
-from calibrant.evaluation.plots._reliability import reliability
-from calibrant.evaluation.plots._risk_coverage import risk_coverage
-from calibrant.evaluation.plots._temperatures import temperatures
+from calibrant.evaluation.plots._errors import class_gaps, ece_by_bins, risk_coverage
+from calibrant.evaluation.plots._reliability import reliability, reliability_grid
 
 __all__ = [
     "ReliabilityDisplay",

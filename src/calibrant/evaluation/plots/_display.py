@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from calibrant.calibrators import Calibrator
+from calibrant.common.docstrings import documented
 from calibrant.data.checks import as_numpy
 from calibrant.evaluation.diagrams import Kind, Reliability
 from calibrant.evaluation.diagrams import reliability as compute
@@ -60,13 +61,13 @@ class ReliabilityDisplay:
         self.diagram = diagram
         self.name = name
 
+    @documented
     def plot(self, *, ax: Axes | None = None, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the diagram.
 
         Parameters
         ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+        {ax}
         name : str, optional
             The name in the legend; by default that of the display.
         **kwargs : object
@@ -89,6 +90,7 @@ class ReliabilityDisplay:
         return self
 
     @classmethod
+    @documented
     def from_estimator(
         cls,
         estimator: Any,
@@ -117,23 +119,16 @@ class ReliabilityDisplay:
         y : array of shape (n_rows,)
             The true classes: values of the estimator's ``classes_`` where it has these, and else
             integers from 0.
-        sample_weight : array of shape (n_rows,), optional
-            The weight of each row; all 1 by default.
-        kind : {"equal-width", "equal-mass", "isotonic", "smooth"}, default "equal-width"
-            How the curve is found.
-        n_bins : int, default 15
-            The number of bins, also of the histogram.
+        {sample_weight}
+        {curve_kind}
+        {diagram_bins}
         class_index : int, optional
             The column of the class whose probability is shown, in place of ``notion``.
-        notion : {"class-1", "confidence"}, optional
-            Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-            with two classes, and the confidence's with more.
-        random_state : int, numpy.random.Generator or None, optional
-            The seed of the draws for the band; None is 0.
+        {notion}
+        {random_state}
         name : str, optional
             The name in the legend; by default that of the estimator's class.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+        {ax}
         **kwargs : object
             Passed on to ``calibrant.plots.reliability``.
 
@@ -176,6 +171,7 @@ class ReliabilityDisplay:
         )
 
     @classmethod
+    @documented
     def from_predictions(
         cls,
         y_true: Any,
@@ -199,23 +195,16 @@ class ReliabilityDisplay:
             The true classes as integers from 0, or one-hot rows.
         probs : array of shape (n_rows, n_classes) or (n_rows,)
             Probabilities; 1-D for class 1 of two.
-        sample_weight : array of shape (n_rows,), optional
-            The weight of each row; all 1 by default.
-        kind : {"equal-width", "equal-mass", "isotonic", "smooth"}, default "equal-width"
-            How the curve is found.
-        n_bins : int, default 15
-            The number of bins, also of the histogram.
+        {sample_weight}
+        {curve_kind}
+        {diagram_bins}
         class_index : int, optional
             The class whose probability is shown, in place of ``notion``.
-        notion : {"class-1", "confidence"}, optional
-            Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-            with two classes, and the confidence's with more.
-        random_state : int, numpy.random.Generator or None, optional
-            The seed of the draws for the band; None is 0.
+        {notion}
+        {random_state}
         name : str, optional
             The name in the legend.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+        {ax}
         **kwargs : object
             Passed on to ``calibrant.plots.reliability``.
 

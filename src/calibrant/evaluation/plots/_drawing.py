@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart, with Tol's indigo: each stands
 # out from its page by at least 3 to 1. Where they run out, markers and dashes go on.
-ON_LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#332288")
-ON_DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442")
+_ON_LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#332288")
+_ON_DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (6, 1)), (0, (1, 1)))
 _NARROW = 200.0  # points
+_BENEATH = "calibrant: beneath"
+_SHARE, _SPACE = 0.2, 0.05  # of the height: the small axes beneath, and what lies between
 SIZE = (4.4, 3.3)  # of a new figure, in inches
 
 T = TypeVar("T")
@@ -47,12 +49,10 @@ def by_name(diagrams: T | Mapping[Any, T], kind: type[T], hint: str = "") -> dic
             )
     if not found:
         raise ValueError(f"expected at least one {kind.__name__}, got an empty mapping")
-    return {_visible(str(name)): one for name, one in found.items()}
-
-
-def _visible(name: str) -> str:
-    """A name for the legend, which would leave out one that begins with an underscore."""
-    return f" {name}" if name.startswith("_") else name
+    # a legend leaves out names that begin with an underscore
+    return {
+        f" {name}" if str(name).startswith("_") else str(name): one for name, one in found.items()
+    }
 
 
 # --- colours ----------------------------------------------------------------------------------
@@ -71,11 +71,6 @@ def ink(ax: Axes) -> Any:
     return ax.xaxis.label.get_color()
 
 
-def is_dark(ax: Axes) -> bool:
-    """Whether the page is dark, as its texts tell: faces may be transparent."""
-    return luminance(ink(ax)) > 0.4
-
-
 def luminance(color: Any) -> float:
     """The relative luminance of a colour, from 0 to 1, as the contrast rules of WCAG have it."""
     to_rgb = matplotlib(".colors").to_rgb
@@ -85,7 +80,8 @@ def luminance(color: Any) -> float:
 
 def strokes(ax: Axes) -> Iterator[Stroke]:
     """Strokes without end, from the first colour that no line of the axes has yet."""
-    palette = ON_DARK if is_dark(ax) else ON_LIGHT
+    dark = luminance(ink(ax)) > 0.4  # as the texts tell: faces may be transparent
+    palette = _ON_DARK if dark else _ON_LIGHT
     to_hex = matplotlib(".colors").to_hex
     used = {to_hex(line.get_color()).upper() for line in ax.lines} & set(palette)
     for index in count(len(used)):
@@ -144,3 +140,49 @@ def spaced(places: list[float]) -> list[float]:
         if place * ratio <= kept[-1]:
             kept.append(place)
     return kept[::-1]
+
+
+# --- a small axes beneath a larger one --------------------------------------------------------
+#
+# It is a child of the larger one, which moves up to make room: wherever a user puts that (a figure
+# alone, a grid, a layout that keeps labels apart), both stay together.
+
+
+class _UpperPart:
+    """Where the larger axes lies. A class and no function, so that figures can be pickled."""
+
+    def __init__(self, ax: Axes) -> None:
+        self.ax = ax
+        self.before: Any = ax.get_axes_locator()
+
+    def get_subplotspec(self) -> Any:
+        """The place in a grid, for which ``tight_layout`` asks here."""
+        return self.ax.get_subplotspec()
+
+    def __call__(self, ax: Any, renderer: Any) -> Any:
+        place = self.before(ax, renderer) if self.before else ax.get_position(original=True)
+        bottom = place.y0 + (_SHARE + _SPACE) * place.height
+        return matplotlib(".transforms").Bbox.from_extents(place.x0, bottom, place.x1, place.y1)
+
+
+def axes_beneath(ax: Axes) -> Axes:
+    """The small axes with the same x axis; the one that is there, where there is one."""
+    children: list[Any] = ax.child_axes
+    for child in children:
+        if child.get_label() == _BENEATH:
+            found: Axes = child
+            return found
+    upper = 1.0 - _SHARE - _SPACE
+    bounds = (0.0, -(_SHARE + _SPACE) / upper, 1.0, _SHARE / upper)
+    small = ax.inset_axes(bounds, sharex=ax, label=_BENEATH)
+    ax.set_axes_locator(_UpperPart(ax))
+    ax.tick_params(labelbottom=False)
+    # the style may have changed since the axes were made
+    small.set_facecolor(ax.get_facecolor())
+    small.tick_params(color=ink(ax), labelcolor=ink(ax))
+    for axis in (small.xaxis, small.yaxis):
+        axis.label.set_color(ink(ax))
+    for side, spine in small.spines.items():
+        spine.set_edgecolor(ax.spines[side].get_edgecolor())
+        spine.set_visible(ax.spines[side].get_visible())
+    return small

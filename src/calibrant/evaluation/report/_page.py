@@ -19,16 +19,33 @@ from numpy.typing import NDArray
 import calibrant
 from calibrant.common.errors import printable
 from calibrant.common.extras import need
-from calibrant.evaluation.comparison import Comparison, MethodResult, notes_by_methods
-from calibrant.evaluation.diagrams import ClassGaps, Reliability, Temperatures
-from calibrant.evaluation.report._contents import BEFORE, KINDS, Contents, Shown
-from calibrant.evaluation.report._words import sizes, summary
+from calibrant.evaluation.comparison import Comparison, MethodResult, warnings_by_methods
+from calibrant.evaluation.diagrams import Temperatures
+from calibrant.evaluation.report._contents import (
+    BEFORE,
+    KINDS,
+    Contents,
+    MethodDiagrams,
+    sizes,
+    summary,
+)
 from calibrant.metrics import METRICS as RECORDS
-from calibrant.metrics._tables import interval_cell, p_text
+from calibrant.metrics._reports import interval_cell, p_text
 
 _DIGITS = 6  # that a number of the page's data keeps
 _MOST_CLASSES = 60  # in the picture of the classes: those with the largest gaps
 _MOST_POINTS = 1500  # in a cloud of temperatures
+_FIELDS = (  # of a reliability diagram
+    "confidence",
+    "accuracy",
+    "weight",
+    "low",
+    "high",
+    "band_low",
+    "band_high",
+    "edges",
+    "error",
+)
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "plotly")
 
 
@@ -65,24 +82,24 @@ def page(contents: Contents, title: str, provenance: Provenance) -> str:
         lstrip_blocks=True,
         finalize=lambda value: _visible(value) if type(value) is str else value,
     )
-    chosen = contents.recommendation
     when = provenance.created or datetime.now(UTC)
     text: str = environment.from_string(_part("page.html.jinja")).render(
         title=title,
         sizes=sizes(contents),
         summary=summary(contents),
-        recommended=chosen.method,
+        recommended=contents.recommended,
         before=BEFORE,
-        table=comparison_table(contents.comparison),
-        methods=list(contents.shown),
+        columns=_columns(contents.comparison),
+        rows=[(one.method, list(_cells(contents.comparison, one))) for one in contents.comparison],
+        methods=list(contents.diagrams),
         kinds=KINDS,
-        with_temperatures=[name for name, one in contents.shown.items() if one.temperatures],
-        of=contents.shown[BEFORE].reliability["equal-width"].of,
+        with_temperatures=[name for name, one in contents.diagrams.items() if one.temperatures],
+        of=contents.diagrams[BEFORE].reliability["equal-width"].of,
         n_classes=contents.n_classes,
         n_shown=min(contents.n_classes, _MOST_CLASSES),
         mistakes=contents.mistakes,
         names=contents.class_names,
-        notes=notes_by_methods(contents.comparison),
+        notes=warnings_by_methods(contents.comparison),
         level=contents.comparison.level,
         created=f"{when:%Y-%m-%d %H:%M} UTC",
         provenance=provenance,
@@ -155,7 +172,7 @@ def _versions() -> Iterator[tuple[str, str]]:
 
 def _snippet(contents: Contents) -> str:
     """How to make the recommended calibrator, in Python."""
-    method = contents.recommendation.method
+    method = contents.recommended
     kind = "" if contents.input == "logits" else ', input="probs"'
     return (
         "import calibrant\n\n"
@@ -179,34 +196,21 @@ class Cell:
     starred: bool = False
 
 
-@dataclass(frozen=True)
-class ComparisonTable:
-    """Columns, and for every method its cells."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-
-
-def comparison_table(comparison: Comparison) -> ComparisonTable:
-    """All methods by all metrics, with intervals, null values, differences and p-values."""
+def _columns(comparison: Comparison) -> list[str]:
+    """The heads of the columns of all cells of a method."""
     heads: list[str] = []
     for name in comparison.metrics:
-        heads.append(_head(comparison, name))
+        label = RECORDS[name].label
+        if name == "ece" and comparison.notion == "class-1":
+            label = label.replace("ECE", "ECE of class 1", 1)
+        heads.append(label)
         if name == "ece":
             heads += ["ECE if calibrated (%)", "p-value of the ECE"]
-    heads += ["NLL minus the lowest (nats)", "p-value of the difference", "Fit (s)"]
-    rows = tuple((result.method, tuple(_cells(comparison, result))) for result in comparison)
-    return ComparisonTable(tuple(heads), rows)
-
-
-def _head(comparison: Comparison, name: str) -> str:
-    """The metric's label, which says of the ECE of class 1 that it is that."""
-    label = RECORDS[name].label
-    of_class_1 = name == "ece" and comparison.notion == "class-1"
-    return label.replace("ECE", "ECE of class 1", 1) if of_class_1 else label
+    return [*heads, "NLL minus the lowest (nats)", "p-value of the difference", "Fit (s)"]
 
 
 def _cells(comparison: Comparison, result: MethodResult) -> Iterator[Cell]:
+    """A method by all metrics, with intervals, null values, differences and p-values."""
     for name in comparison.metrics:
         metric, estimate = RECORDS[name], result.estimates[name]
         starred = result.method in comparison.starred(name)
@@ -214,8 +218,12 @@ def _cells(comparison: Comparison, result: MethodResult) -> Iterator[Cell]:
             metric.format(estimate.value), estimate.value, interval_cell(metric, estimate), starred
         )
         if name == "ece":
-            yield _number(estimate.null, metric.format)
-            yield _number(estimate.p_value, lambda p: p_text(p, comparison.n_resamples))
+            null, p_value = estimate.null, estimate.p_value
+            yield Cell("", math.inf) if null is None else Cell(metric.format(null), null)
+            if p_value is None:
+                yield Cell("", math.inf)
+            else:
+                yield Cell(p_text(p_value, comparison.n_resamples), p_value)
     difference = result.differences.get("nll")
     if difference is None or difference.same:
         yield from (Cell("0" if difference else "", 0.0), Cell("", math.inf))
@@ -226,40 +234,36 @@ def _cells(comparison: Comparison, result: MethodResult) -> Iterator[Cell]:
     yield Cell(f"{result.fit_seconds:.2f}", result.fit_seconds)
 
 
-def _number(value: float | None, form: Any) -> Cell:
-    return Cell("", math.inf) if value is None else Cell(form(value), value)
-
-
 # --- the data of the pictures -----------------------------------------------------------------
 
 
 def _data(contents: Contents) -> dict[str, Any]:
-    before = contents.shown[BEFORE]
-    kept, judged = _telling_classes(before.gaps), before.reliability["equal-width"]
+    before = contents.diagrams[BEFORE]
+    judged = before.reliability["equal-width"]
+    # all classes, or those that add most to the error
+    size = np.abs(before.gaps.bins.residual).sum(axis=1)
+    kept = np.sort(np.argsort(-size, kind="stable")[:_MOST_CLASSES])
     return {
-        "recommended": contents.recommendation.method,
+        "recommended": contents.recommended,
         "before": BEFORE,
         "level": contents.comparison.level,
         "score_label": judged.score_label,
         "share_label": judged.share_label,
         "classes": [plotly_text(contents.class_names[index]) for index in kept],
-        "labels": {name: plotly_text(name) for name in contents.shown},
+        "labels": {name: plotly_text(name) for name in contents.diagrams},
         "temperature_of_ts": contents.one_temperature,
-        "methods": {name: _shown(one, kept) for name, one in contents.shown.items()},
+        "methods": {name: _pictures(one, kept) for name, one in contents.diagrams.items()},
     }
 
 
-def _telling_classes(gaps: ClassGaps) -> NDArray[np.intp]:
-    """The classes to show: all, or those that add most to the error."""
-    size = np.abs(gaps.bins.residual).sum(axis=1)
-    if len(size) <= _MOST_CLASSES:
-        return np.arange(len(size))
-    return np.sort(np.argsort(-size, kind="stable")[:_MOST_CLASSES])
-
-
-def _shown(one: Shown, classes: NDArray[np.intp]) -> dict[str, Any]:
+def _pictures(one: MethodDiagrams, classes: NDArray[np.intp]) -> dict[str, Any]:
+    curves: dict[str, Any] = {}
+    for kind, diagram in one.reliability.items():
+        curves[kind] = {name: getattr(diagram, name) for name in _FIELDS}
+        bins = diagram.histogram
+        curves[kind]["histogram"] = {"edges": bins.edges, "weight": bins.weight}
     return {
-        "reliability": {kind: _diagram(diagram) for kind, diagram in one.reliability.items()},
+        "reliability": curves,
         "risk": {
             "coverage": one.risk.coverage,
             "risk": one.risk.risk,
@@ -278,22 +282,11 @@ def _shown(one: Shown, classes: NDArray[np.intp]) -> dict[str, Any]:
             "weight": one.gaps.bins.weight[classes],
             "z": one.gaps.z[classes],
         },
-        "temperatures": None if one.temperatures is None else _cloud(one.temperatures),
+        "temperatures": None if one.temperatures is None else _temperature_points(one.temperatures),
     }
 
 
-_FIELDS = ("confidence", "accuracy", "weight", "low", "high", "band_low", "band_high", "edges")
-
-
-def _diagram(diagram: Reliability) -> dict[str, Any]:
-    return {
-        **{name: getattr(diagram, name) for name in _FIELDS},
-        "error": diagram.error,
-        "histogram": {"edges": diagram.histogram.edges, "weight": diagram.histogram.weight},
-    }
-
-
-def _cloud(found: Temperatures) -> dict[str, Any]:
+def _temperature_points(found: Temperatures) -> dict[str, Any]:
     """A histogram of all rows, and some rows beside what their scores say."""
     low, high = np.quantile(found.temperature, [0.002, 0.998])
     counts, edges = np.histogram(found.temperature, 40, (low, max(high, low + 1e-6)))

@@ -7,24 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from calibrant.common.docstrings import documented
 from calibrant.common.files import check_output, replacing
 from calibrant.common.progress import reporter
 from calibrant.common.types import InputKind, Progress, RandomState
-from calibrant.evaluation.comparison import Comparison
-from calibrant.evaluation.cross_validation import Methods
-from calibrant.evaluation.report._contents import gather
+from calibrant.data.checks import as_numpy
+from calibrant.evaluation.comparison import Comparison, MetricOptions
+from calibrant.evaluation.cross_validation import Experiment, Methods
+from calibrant.evaluation.report._contents import gather, summary, with_uncalibrated
 from calibrant.evaluation.report._page import Provenance as Provenance
 from calibrant.evaluation.report._page import need_extra as need_extra
 from calibrant.evaluation.report._page import page
-from calibrant.evaluation.report._words import summary
+from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._intervals import (
     DEFAULT_LEVEL,
     DEFAULT_RESAMPLES,
-    check_level,
-    check_resamples,
 )
 from calibrant.metrics._notions import RowNotion
-from calibrant.metrics._readings import DEFAULT_BINS
 
 SUFFIXES = (".html",)
 
@@ -72,6 +73,7 @@ class Report:
             file.write(self.html.encode())
 
 
+@documented
 def make_report(
     val_scores: Any,
     val_labels: Any,
@@ -97,10 +99,8 @@ def make_report(
 
     Parameters
     ----------
-    val_scores : array of shape (n_val, n_classes) or (n_val,)
-        The scores to fit on; 1-D for class 1 of two.
-    val_labels : array of shape (n_val,)
-        Their true classes.
+    {val_scores}
+    {val_labels}
     test_scores : array of shape (n_test, n_classes) or (n_test,), optional
         The scores to judge on; left out, the validation rows are cross-validated.
     test_labels : array of shape (n_test,), optional
@@ -108,33 +108,25 @@ def make_report(
     methods : str, Calibrator, iterable or mapping of them, optional
         What ``compare`` takes; by default nine methods, "auto" among them. The scores as they are
         ("base") are always there.
-    input : {"logits", "probs"}, default "logits"
-        What the scores are.
+    {input_logits}
     title : str, default "Calibration report"
         What stands above the page.
     class_names : sequence of str, optional
         What the classes are called; by default their numbers.
-    n_bins : int, default 15
-        The number of bins.
+    {n_bins}
     level : float, default 0.95
         The level of the intervals, bands and tests.
     n_resamples : int, default 200
         How often rows and labels are drawn.
-    random_state : int, numpy.random.Generator or None, optional
-        The seed of the draws; None is 0.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    val_weight : array of shape (n_val,), optional
-        The weight of each validation row; all 1 by default.
-    test_weight : array of shape (n_test,), optional
-        The weight of each test row; all 1 by default.
+    {random_state}
+    {notion}
+    {val_weight}
+    {test_weight}
     ignore_index : int, optional
         Rows with this label are left out; the others keep their numbers.
     provenance : Provenance, optional
         Files and commands to show, so that others can repeat it.
-    progress : bool or callable, default False
-        True shows a bar on standard error; a function is called with (done, total).
+    {progress}
 
     Returns
     -------
@@ -166,27 +158,42 @@ def make_report(
     True
     """
     need_extra()
-    check_resamples(n_resamples, 0)
-    check_level(level)
+    options = MetricOptions(n_bins, level, n_resamples, random_state, notion)
+    experiment = Experiment.of(
+        val_scores,
+        val_labels,
+        test_scores,
+        test_labels,
+        methods=with_uncalibrated(methods),
+        input=input,
+        val_weight=val_weight,
+        test_weight=test_weight,
+        ignore_index=ignore_index,
+    )
+    # The numbers that held-out rows have in what was given. Ignored rows are missing; so are, from
+    # a cross-validation, those of weight 0, and rows whose weight lies in several folds are split.
+    folds = experiment.folds
+    given = as_numpy(test_labels if folds is None else val_labels)
+    used = np.ones(len(given), bool)
+    if ignore_index is not None and given.size == len(given):  # one-hot rows ignore nothing
+        used = given.ravel() != ignore_index
+    if folds is not None and val_weight is not None:
+        used &= as_numpy(val_weight) > 0.0
+    row_numbers = np.flatnonzero(used)
+    if folds is not None:
+        row_numbers = folds.of(row_numbers)
     with reporter("reporting", progress) as tell:
         contents = gather(
-            (val_scores, val_labels, test_scores, test_labels),
-            methods=methods,
-            input=input,
-            weights=(val_weight, test_weight),
-            ignore_index=ignore_index,
+            experiment,
+            row_numbers=row_numbers,
             class_names=class_names,
-            n_bins=n_bins,
-            level=level,
-            n_resamples=n_resamples,
-            random_state=random_state,
-            notion=notion,
+            options=options,
             report=tell,
         )
     return Report(
         title=title,
         summary=tuple(summary(contents)),
-        recommended=contents.recommendation.method,
+        recommended=contents.recommended,
         comparison=contents.comparison,
         html=page(contents, title, provenance or Provenance()),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,21 @@ import numpy as np
 
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
+from calibrant.common.docstrings import documented
 from calibrant.common.types import InputKind, RandomState
-from calibrant.data.scorefiles._columns import check_numbers, flat_columns
-from calibrant.data.scorefiles._contents import Source
-from calibrant.data.scorefiles._passing import passing_columns
+from calibrant.data.scorefiles._copied_columns import columns_to_copy
+from calibrant.data.scorefiles._names import (
+    ColumnNames,
+    OpenFile,
+    ReadOptions,
+    check_numbers,
+    choose_names,
+    flat_columns,
+)
+from calibrant.data.scorefiles._reading import covariate_names
 from calibrant.metrics import MeterReport
+from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._notions import RowNotion
-from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.scale.ray._cluster import (
     merged_states,
     on_workers,
@@ -26,7 +35,6 @@ from calibrant.scale.ray._cluster import (
     state_table,
 )
 from calibrant.scale.streams._applying import Only, outputs_of
-from calibrant.scale.streams._batch import Batch
 from calibrant.scale.streams._evaluating import Judge, Measured
 from calibrant.scale.streams._fitting import (
     MAX_BYTES,
@@ -37,15 +45,14 @@ from calibrant.scale.streams._fitting import (
     fitted,
     model_for,
     plan_for,
-    score_kind,
 )
-from calibrant.scale.streams._names import Names, Wishes, names_in
-from calibrant.scale.streams._parquet_source import table_batch
+from calibrant.scale.streams._sources import Batch, table_batch
 from calibrant.scale.streams._stream import BATCH_BYTES, MOST_ROWS
 
 _WHERE = Path("the data set")  # what messages call it
 
 
+@documented
 @on_workers()
 def fit(
     dataset: Any,
@@ -54,6 +61,7 @@ def fit(
     scores_key: str | None = None,
     labels_key: str | None = None,
     weights_key: str | None = None,
+    covariates: Sequence[str] = (),
     input: InputKind | None = None,  # noqa: A002 - the word of the whole public interface
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
@@ -78,6 +86,8 @@ def fit(
         The name of the labels; by default label or labels.
     weights_key : str, optional
         The name of the rows' weights; there are none by default.
+    covariates : sequence of str, default ()
+        The names of what else is known of each row: columns of numbers, for methods that use them.
     input : {"logits", "probs"}, optional
         What the scores are, where their name does not say it.
     max_rows : int, default 200_000
@@ -86,8 +96,7 @@ def fit(
         The most bytes that rows of scores may take.
     stratify : bool, default False
         Whether every class is drawn by itself.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {ignore_index}
     random_state : int, numpy.random.Generator or None, default None
         Which rows are drawn; None is the seed 0.
 
@@ -109,11 +118,16 @@ def fit(
     ...     return calibrant.ray.fit(ray.data.read_parquet(folder), "pts")
     """
     check_bounds(max_rows, max_bytes)
-    wishes = Wishes(scores_key, labels_key, weights_key, input=input)
-    columns = _Columns.of(dataset, wishes)
-    kind = score_kind(columns.names.kind)
-    model = model_for(method, kind)
-    plan = plan_for(columns.first, model, kind, max_rows, max_bytes, stratify, random_state)
+    options = ReadOptions(
+        scores_key,
+        labels_key,
+        weights_key,
+        covariates=covariate_names(covariates),
+        input=input,
+    )
+    columns = _Columns.of(dataset, options)
+    model = model_for(method, columns.names.kind)
+    plan = plan_for(columns.first, model, max_rows, max_bytes, stratify, random_state)
 
     def drawn(collector: Collector) -> Collected:
         def states(table: Any) -> Any:
@@ -126,6 +140,7 @@ def fit(
     return fitted(model, plan, ignore_index, dataset.count(), drawn)
 
 
+@documented
 @on_workers()
 def evaluate(
     dataset: Any,
@@ -156,13 +171,9 @@ def evaluate(
         The name of the rows' weights; there are none by default.
     input : {"logits", "probs"}, optional
         What the scores are, where their name does not say it.
-    n_bins : int, default 15
-        The number of bins.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {n_bins}
+    {notion}
+    {ignore_index}
 
     Returns
     -------
@@ -181,9 +192,11 @@ def evaluate(
     ...     import ray
     ...     return calibrant.ray.evaluate(ray.data.read_parquet(folder)).ece
     """
-    takes = None if calibrator is None else calibrator.input_
-    wishes = Wishes(scores_key, labels_key, weights_key, input=input, default_input=takes)
-    columns = _Columns.of(dataset, wishes)
+    options = ReadOptions(scores_key, labels_key, weights_key, input=input)
+    if calibrator is not None:
+        names = calibrator.formula_.covariate_names
+        options = replace(options, default_input=calibrator.input_, covariates=names)
+    columns = _Columns.of(dataset, options)
     judge = Judge(columns.names.kind, calibrator, n_bins, ignore_index, notion)
 
     def states(table: Any) -> Any:
@@ -241,11 +254,21 @@ def apply(
     ...     calibrant.ray.apply(ray.data.read_parquet(folder), pts).write_parquet(out)
     """
     check_is_calibrator(calibrator)
-    wishes = Wishes(scores_key, input=input, default_input=calibrator.input_, need_labels=False)
-    columns = _Columns.of(dataset, wishes, with_labels=False)
+    options = ReadOptions(
+        scores_key,
+        covariates=calibrator.formula_.covariate_names,
+        input=input,
+        default_input=calibrator.input_,
+        need_labels=False,
+    )
+    columns = _Columns.of(dataset, options, with_labels=False)
     if columns.names.kind != calibrator.input_:
         raise ValueError(f"the calibrator takes {calibrator.input_}, got {columns.names.kind}")
-    gpus = _gpus(calibrator) if num_gpus is None else num_gpus
+    gpus = num_gpus
+    if gpus is None:  # one for each worker, where there are any and the method can use it
+        ray, gpus = ray_module(), 0.0
+        if ray.is_initialized() and not calibrator.formula_.host_only:
+            gpus = min(1.0, float(ray.cluster_resources().get("GPU", 0.0)))
     wanted = ("prediction", "confidence") if only else ("probs", "prediction", "confidence")
     calibrated = _Calibrated(calibrator, columns, wanted, on_gpu=gpus > 0)
     return dataset.map_batches(
@@ -254,14 +277,6 @@ def apply(
         batch_size=columns.batch_rows,
         **({"num_gpus": gpus} if gpus else {}),
     )
-
-
-def _gpus(calibrator: Calibrator) -> float:
-    """One for each worker, where there are any and the method can use it."""
-    ray = ray_module()
-    if calibrator.formula_.host_only or not ray.is_initialized():
-        return 0.0
-    return min(1.0, float(ray.cluster_resources().get("GPU", 0.0)))
 
 
 @dataclass(frozen=True)
@@ -277,11 +292,12 @@ class _Calibrated:
         from calibrant.scale.streams._shard_files import as_table
 
         batch = self.columns.batch(table)
-        outputs = outputs_of(self.calibrator, batch, "cuda" if self.on_gpu else None)
+        device = "cuda" if self.on_gpu else None
+        outputs = outputs_of(self.calibrator, batch, self.wanted, device)
         scores = self.columns.names.scores
-        passing = passing_columns(table.column_names, scores, None, "", self.wanted)
-        rest = table.select([*passing.renamed])
-        made = as_table({name: outputs(name) for name in self.wanted})
+        copied = columns_to_copy(table.column_names, scores, None, "", self.wanted)
+        rest = table.select([*copied.renamed])
+        made = as_table(outputs)
         for name in made.column_names:
             rest = rest.append_column(name, made[name])
         return rest
@@ -291,29 +307,29 @@ class _Calibrated:
 class _Columns:
     """Which columns of a data set are read, and how."""
 
-    names: Names
+    names: ColumnNames
     first: Batch
     batch_rows: int
 
     @classmethod
-    def of(cls, dataset: Any, wishes: Wishes, *, with_labels: bool = True) -> _Columns:
+    def of(cls, dataset: Any, options: ReadOptions, *, with_labels: bool = True) -> _Columns:
         """Those of a data set, of which a row is looked at."""
         ray_data()
         with on_workers():
             table = dataset.take_batch(1, batch_format="pyarrow")
         present = list(table.column_names)
-        source = Source(_WHERE, present, lambda wanted, labels: [], flat_columns(_WHERE, present))
-        names = names_in(source, wishes)
+        file = OpenFile(_WHERE, present, flat=flat_columns(_WHERE, present))
+        names = choose_names(file, options)
         if not with_labels:  # they are copied like any other column
             names = replace(names, labels=None)
         check_numbers(_WHERE, [list(names.scores)])
-        first = table_batch(_WHERE, _stored(table, names), names, 0)
+        first = _batch_of(table, names)
         row_bytes = max(1, int(first.scores.nbytes))
         return cls(names, first, max(1, min(MOST_ROWS, BATCH_BYTES // row_bytes)))
 
     def batch(self, table: Any) -> Batch:
         """The rows of a table."""
-        return table_batch(_WHERE, _stored(table, self.names), self.names, 0)
+        return _batch_of(table, self.names)
 
     def mapped(self, dataset: Any, states: Any) -> Any:
         """The states that a function makes of tables of some rows."""
@@ -323,8 +339,8 @@ class _Columns:
         return states_of
 
 
-def _stored(table: Any, names: Names) -> Any:
-    """The table with lists in place of tensors, which is how Arrow stores them."""
+def _batch_of(table: Any, names: ColumnNames) -> Batch:
+    """The rows of a table, with lists in place of tensors, which is how Arrow stores them."""
     import pyarrow
 
     for name in names.columns:
@@ -332,4 +348,4 @@ def _stored(table: Any, names: Names) -> Any:
         if isinstance(column.type, pyarrow.BaseExtensionType):
             plain = pyarrow.chunked_array([chunk.storage for chunk in column.chunks])
             table = table.set_column(table.column_names.index(name), name, plain)
-    return table
+    return table_batch(_WHERE, table, names, 0)

@@ -10,8 +10,8 @@ from calibrant.common.files import FilePath
 from calibrant.common.progress import reporter
 from calibrant.common.types import Progress, RandomState
 from calibrant.metrics import MeterReport
+from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._notions import RowNotion
-from calibrant.metrics._readings import DEFAULT_BINS
 from calibrant.scale.ray._cluster import merged_states, on_workers, ray_data, state_table
 from calibrant.scale.streams._applying import AppliedShards, Only, Shard, prepared
 from calibrant.scale.streams._evaluating import Judge, Measured
@@ -102,10 +102,9 @@ def apply_stream(
 
     def write(row: dict[str, Any]) -> dict[str, Any]:
         shard: Shard = job.left[row["item"]]
-        return {"rows": sum(shard.write(stream, calibrator))}
+        return {"rows": sum(shard.write(job.stream, calibrator))}
 
-    total = 0 if stream.n_rows is None else sum(s.piece.stop - s.piece.start for s in job.left)
-    done = 0
+    total, done = job.rows_left, 0
     with reporter("calibrating", progress) as report:
         for row in _numbers(len(job.left)).map(write).iter_rows():
             done += int(row["rows"])
@@ -115,6 +114,7 @@ def apply_stream(
 
 
 def _measured(stream: ScoreStream, judge: Judge) -> Measured:
+    stream = judge.reads(stream)
     states = _states(stream, lambda piece: judge.measured(stream.read(piece)))
     return merged_states(states, Measured.merge)
 

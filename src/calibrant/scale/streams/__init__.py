@@ -8,10 +8,10 @@ folder of files, and (``calibrant.ray``) a cluster.
 from __future__ import annotations
 
 from calibrant.scale.streams._applying import AppliedShards, apply_stream
-from calibrant.scale.streams._batch import Batch
 from calibrant.scale.streams._evaluating import evaluate_stream
 from calibrant.scale.streams._evaluating import judged as judged  # for the command line
 from calibrant.scale.streams._fitting import fit_stream
+from calibrant.scale.streams._sources import Batch
 from calibrant.scale.streams._stream import ScoreStream, open_stream
 
 __all__ = [

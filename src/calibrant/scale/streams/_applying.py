@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -15,27 +15,27 @@ from numpy.typing import NDArray
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
 from calibrant.common.arrays import to_numpy
+from calibrant.common.docstrings import documented
 from calibrant.common.extras import need
 from calibrant.common.files import FilePath
 from calibrant.common.progress import reporter
 from calibrant.common.types import Progress
-from calibrant.data.scorefiles._passing import (
+from calibrant.data.scorefiles._copied_columns import (
     Column,
-    Passing,
+    ColumnsToCopy,
     as_arrow,
-    passing_columns,
+    columns_to_copy,
 )
-from calibrant.scale.streams._batch import Batch
 from calibrant.scale.streams._manifest import (
     Manifest,
     ShardRecord,
     digest_of,
-    planned_record,
     read_record,
     shard_input,
 )
 from calibrant.scale.streams._shard_files import ShardFormat, writing
-from calibrant.scale.streams._stream import Piece, ScoreSource, ScoreStream
+from calibrant.scale.streams._sources import Batch
+from calibrant.scale.streams._stream import Piece, ScoreStream
 
 Only = Literal["confidence"]
 SHARD_BYTES = 2**28  # of scores in one shard, about
@@ -78,22 +78,20 @@ class Shard:
     stem: Path
     outputs: tuple[str, ...]
     format: ShardFormat
-    passing: Passing
+    copied: ColumnsToCopy
     types: Mapping[str, Any]  # the Arrow types of copies; a column that is absent here is null
     planned: ShardRecord
 
     def write(self, stream: ScoreStream, calibrator: Calibrator) -> Iterator[int]:
         """Read, calibrate and write; yields the rows as they are done."""
-        n_rows, left_out = 0, dict(self.passing.left_out)
+        n_rows, left_out = 0, dict(self.copied.left_out)
         with writing(self.stem, self.format) as writer:
             for batch in stream.read(self.piece, all_columns=True):
                 with batch.blamed():
-                    outputs = outputs_of(calibrator, batch)
-                    copies = self._copies(batch)
-                    writer.write({name: outputs(name) for name in self.outputs}, copies)
+                    outputs = outputs_of(calibrator, batch, self.outputs)
+                    writer.write(outputs, self._copies(batch))
                 n_rows, left_out = n_rows + len(batch), {**batch.left_out, **left_out}
                 yield len(batch)
-        folder = self.stem.parent
         record = replace(
             self.planned,
             n_rows=n_rows,
@@ -101,13 +99,13 @@ class Shard:
             left_out={**left_out, **writer.left_out},
             files={path.name: path.stat().st_size for path in writer.files},
         )
-        record.write(folder, self.stem.name)
+        record.write(self.stem.parent, self.stem.name)
 
     def _copies(self, batch: Batch) -> dict[str, Column]:
         """The other columns of some rows, by the names that they get."""
         copies = {
             new: batch.others[name]
-            for name, new in self.passing.renamed.items()
+            for name, new in self.copied.renamed.items()
             if name in batch.others
         }
         if self.format == "npy":
@@ -122,9 +120,16 @@ class Shard:
 class Job:
     """All shards of a stream, in a folder that was made for them."""
 
+    stream: ScoreStream  # with the covariates that the calibrator reads
     folder: Path
     shards: list[Shard]
     left: list[Shard]
+
+    @property
+    def rows_left(self) -> int:
+        """The rows that are still to be done; 0 where that is not known."""
+        known = self.stream.n_rows is not None
+        return sum(s.piece.stop - s.piece.start for s in self.left) if known else 0
 
     def done(self, n_rows: int) -> AppliedShards:
         """The end of it."""
@@ -137,6 +142,7 @@ class Job:
         )
 
 
+@documented
 def apply_stream(
     calibrator: Calibrator,
     stream: ScoreStream,
@@ -160,7 +166,7 @@ def apply_stream(
     Parameters
     ----------
     calibrator : Calibrator
-        A fitted calibrator.
+        A fitted calibrator. The covariates that it reads are columns of the files.
     stream : ScoreStream
         The scores, see ``open_stream`` (with ``need_labels=False`` where they have no labels).
     folder : path-like
@@ -169,9 +175,7 @@ def apply_stream(
         Leave out the probabilities of all classes, ``probs``.
     format : {"parquet", "npy"}, default "parquet"
         Tables, or an array per column such as ``a.probs.npy``.
-    progress : bool or callable, default False
-        True shows a bar on standard error; a callable is called as ``progress(done, total)`` with
-        rows, the total being 0 where it is not known.
+    {stream_progress}
 
     Returns
     -------
@@ -204,12 +208,10 @@ def apply_stream(
     (4, 4)
     """
     job = prepared(calibrator, stream, folder, only, format)
-    rows_left = sum(shard.piece.stop - shard.piece.start for shard in job.left)
-    total = 0 if stream.n_rows is None else rows_left
-    done = 0
+    total, done = job.rows_left, 0
     with reporter("calibrating", progress) as report:
         for shard in job.left:
-            for rows in shard.write(stream, calibrator):
+            for rows in shard.write(job.stream, calibrator):
                 done += rows
                 report(done, total)
     return job.done(done)
@@ -232,65 +234,42 @@ def prepared(
         raise ValueError(f"the calibrator takes {calibrator.input_}, got {stream.input}")
     if stream.n_rows == 0:
         raise ValueError("the stream has no rows")
+    stream = stream._read_by(calibrator.formula_)
     outputs = (*(() if only else ("probs",)), "prediction", "confidence")
     folder = Path(folder)
-    passing = [_passing(source, outputs) for source in stream.sources]
-    types = _types(stream, passing) if format == "parquet" else {}
-    known = [shard_input(source) for source in stream.sources]
-    shards = [
-        Shard(
-            piece,
-            folder / stem,
-            outputs,
-            format,
-            passing[piece.source],
-            types,
-            planned_record(*known[piece.source], piece),
-        )
-        for piece, stem in zip(*_stems(stream), strict=True)
+    copied = [
+        columns_to_copy(one.others, one.names.scores, one.names.labels, LABEL, outputs)
+        for one in stream.sources
     ]
+    names = {new: None for one in copied for new in one.renamed.values()}
+    ordered = sorted(names, key=lambda name: name != LABEL)  # labels before the others
+    types = _types(stream, copied, ordered) if format == "parquet" else {}
+    known = [shard_input(source) for source in stream.sources]
+    shards, left = [], []
+    for piece, stem in zip(*_stems(stream), strict=True):
+        planned = ShardRecord(*known[piece.source], [piece.start, piece.stop])
+        shard = Shard(piece, folder / stem, outputs, format, copied[piece.source], types, planned)
+        shards.append(shard)
+        # what a shard was made of is compared before the folder: it says more than the sum of all
+        record = read_record(folder, stem)
+        if record is not None:
+            planned.check_same_work(record, folder, stem)
+        if record is None or not record.is_whole(folder):
+            left.append(shard)
     manifest = Manifest(
         calibrator=digest_of(calibrator),
         options={"only": only, "format": format},
         shards=[shard.stem.name for shard in shards],
-        columns={name: str(types.get(name, "as it is")) for name in _copied_names(passing)},
+        columns={name: str(types.get(name, "as it is")) for name in ordered},
     )
-    return Job(folder, shards, _left(folder, shards, manifest))
-
-
-def _left(folder: Path, shards: list[Shard], manifest: Manifest) -> list[Shard]:
-    """Enter a folder; the shards that are not finished there. Those that are must be of this work.
-
-    What a single shard was made of is compared first: it says more than the sum of all.
-    """
-    left = []
-    for shard in shards:
-        name = shard.stem.name
-        record = read_record(folder, name)
-        if record is not None:
-            shard.planned.check_same_work(record, folder, name)
-        if record is None or not record.is_whole(folder):
-            left.append(shard)
     manifest.enter(folder)
-    return left
+    return Job(stream, folder, shards, left)
 
 
-def _passing(source: ScoreSource, outputs: tuple[str, ...]) -> Passing:
-    """What is copied of a file."""
-    names, labels = source.others, source.names.labels
-    return passing_columns(names, source.names.scores, labels, LABEL, outputs)
-
-
-def _copied_names(passing: list[Passing]) -> list[str]:
-    """The names of all copies, labels before the others."""
-    names = dict.fromkeys(new for one in passing for new in one.renamed.values())
-    return sorted(names, key=lambda name: name != LABEL)
-
-
-def _types(stream: ScoreStream, passing: list[Passing]) -> dict[str, Any]:
+def _types(stream: ScoreStream, copied: list[ColumnsToCopy], names: list[str]) -> dict[str, Any]:
     """The Arrow types of the copies that files tell beforehand, and agree on."""
-    found: dict[str, list[Any]] = {name: [] for name in _copied_names(passing)}
-    for source, one in zip(stream.sources, passing, strict=True):
+    found: dict[str, list[Any]] = {name: [] for name in names}
+    for source, one in zip(stream.sources, copied, strict=True):
         for name, new in one.renamed.items():
             none = source.others[name]
             if none is not None:
@@ -338,11 +317,14 @@ def _stored(name: str, column: Column | None, kind: Any, n_rows: int) -> Any:
 def _stems(stream: ScoreStream) -> tuple[list[Piece], list[str]]:
     """The pieces that become shards, and their names: those of the files, with numbers if cut."""
     pieces = stream.pieces(SHARD_BYTES)
-    parts = Counter(piece.source for piece in pieces)
-    names = [_plain_stem(source.path) for source in stream.sources]
+    names = []
+    for path in (source.path for source in stream.sources):  # a of a.parquet and of a.logits.npy
+        stem = path.stem.rpartition(".")[0] if path.suffix.lower() == ".npy" else path.stem
+        names.append(stem or path.stem)
     hidden = any(name[0] in "._" for name in names)  # to readers of the outputs
     if hidden or len({*names}) < len(names):  # of several folders, or formats
         names = [f"{index:05d}-{name}" for index, name in enumerate(names)]
+    parts = Counter(piece.source for piece in pieces)
     seen: Counter[int] = Counter()
     stems = []
     for piece in pieces:
@@ -353,49 +335,22 @@ def _stems(stream: ScoreStream) -> tuple[list[Piece], list[str]]:
     return pieces, stems
 
 
-def _plain_stem(path: Path) -> str:
-    """``a`` of ``a.parquet`` and of ``a.logits.npy``."""
-    stem = path.stem.rpartition(".")[0] if path.suffix.lower() == ".npy" else path.stem
-    return stem or path.stem
-
-
 def outputs_of(
-    calibrator: Calibrator, batch: Batch, device: str | None = None
-) -> Callable[[str], NDArray[Any]]:
-    """A function from the name of a column to its values for these rows.
-
-    They are computed in main memory, or by PyTorch on a device.
-    """
-    return _Outputs(calibrator, batch, device).column
-
-
-class _Outputs:
-    def __init__(self, calibrator: Calibrator, batch: Batch, device: str | None) -> None:
-        self.calibrator, self.batch = calibrator, batch
-        self.scores: Any = batch.scores
-        if device is not None:
-            torch = need("torch", "torch", "workers with GPUs need")
-            self.scores = torch.as_tensor(batch.scores, device=device)
-        self.columns: dict[str, NDArray[Any]] = {}
-
-    def column(self, name: str) -> NDArray[Any]:
-        if name not in self.columns:
-            self._compute(name)
-        return self.columns[name]
-
-    def _compute(self, name: str) -> None:
-        if name == "probs":
-            self._compute_all()
-        else:
-            label, probability, _ = self.calibrator.predict_confidence(self.scores)
-            self.columns["prediction"] = to_numpy(label)
-            self.columns["confidence"] = to_numpy(probability)
-
-    def _compute_all(self) -> None:
-        probs = to_numpy(self.calibrator.predict_proba(self.scores))
-        if self.calibrator.accuracy_preserving:  # ties after rounding are those of the scores
-            label = to_numpy(self.calibrator.predict(self.scores))
-        else:
-            label = probs.argmax(axis=1)
-        confidence = np.take_along_axis(probs, label[:, None], axis=1)[:, 0]
-        self.columns |= {"probs": probs, "prediction": label, "confidence": confidence}
+    calibrator: Calibrator, batch: Batch, names: tuple[str, ...], device: str | None = None
+) -> dict[str, NDArray[Any]]:
+    """The outputs of some rows by name, computed in main memory, or by PyTorch on a device."""
+    scores: Any = batch.scores
+    if device is not None:
+        torch = need("torch", "torch", "workers with GPUs need")
+        scores = torch.as_tensor(batch.scores, device=device)
+    used = batch.rows.only(calibrator.formula_.needs).covariates
+    if "probs" not in names:
+        label, probability, _ = calibrator.predict_confidence(scores, covariates=used)
+        return {"prediction": to_numpy(label), "confidence": to_numpy(probability)}
+    probs = to_numpy(calibrator.predict_proba(scores, covariates=used))
+    if calibrator.accuracy_preserving:  # ties after rounding are those of the scores
+        label = to_numpy(calibrator.predict(scores, covariates=used))
+    else:
+        label = probs.argmax(axis=1)
+    confidence = np.take_along_axis(probs, label[:, None], axis=1)[:, 0]
+    return {"probs": probs, "prediction": label, "confidence": confidence}

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from calibrant.calibrators import Calibrator
+from calibrant.common.docstrings import documented
 from calibrant.common.progress import reporter
 from calibrant.common.types import Progress
-from calibrant.data.scorefiles._unlabelled import no_labels
+from calibrant.data.scorefiles._names import StreamKind
+from calibrant.data.scorefiles._reading import no_labels
 from calibrant.metrics import CalibrationMeter, ConfidenceMeter, MeterReport
+from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._notions import RowNotion
-from calibrant.metrics._readings import DEFAULT_BINS
-from calibrant.scale.streams._batch import Batch, StreamKind
+from calibrant.scale.streams._sources import Batch
 from calibrant.scale.streams._stream import ScoreStream
 
 Meter = CalibrationMeter | ConfidenceMeter
@@ -20,6 +22,7 @@ Meters = dict[str, Meter]
 MANY_CLASSES = 10_000  # from here on a meter keeps no bins of every class
 
 
+@documented
 def evaluate_stream(
     stream: ScoreStream,
     calibrator: Calibrator | None = None,
@@ -40,17 +43,12 @@ def evaluate_stream(
         Labelled scores, see ``open_stream``; of confidences alone, such as ``apply_stream`` writes
         with ``only="confidence"``, the metrics of the predicted class are given.
     calibrator : Calibrator, optional
-        Judge its probabilities in place of the scores.
-    n_bins : int, default 15
-        The number of bins.
-    notion : {"class-1", "confidence"}, optional
-        Whose calibration: class 1's of two classes, or the confidence's. By default class 1's
-        with two classes, and the confidence's with more.
-    ignore_index : int, optional
-        Rows with this label are left out.
-    progress : bool or callable, default False
-        True shows a bar on standard error; a callable is called as ``progress(done, total)`` with
-        rows, the total being 0 where it is not known.
+        Judge its probabilities in place of the scores. The covariates that it reads are columns of
+        the files.
+    {n_bins}
+    {notion}
+    {ignore_index}
+    {stream_progress}
 
     Returns
     -------
@@ -75,7 +73,7 @@ def evaluate_stream(
     """
     judge = Judge(stream.input, calibrator, n_bins, ignore_index, notion)
     with reporter("evaluating", progress) as report:
-        measured = judge.measured(stream.reported(report))
+        measured = judge.measured(judge.reads(stream).reported(report))
     return measured.reports()["scores" if calibrator is None else "calibrated"]
 
 
@@ -91,7 +89,7 @@ def judged(
     """The scores and, where there is a calibrator, its probabilities, in one pass."""
     judge = Judge(stream.input, calibrator, n_bins, ignore_index, notion, also_scores=True)
     with reporter("evaluating", progress) as report:
-        return judge.measured(stream.reported(report)).reports()
+        return judge.measured(judge.reads(stream).reported(report)).reports()
 
 
 @dataclass(frozen=True)
@@ -132,22 +130,37 @@ class Judge:
     notion: RowNotion | None = None
     also_scores: bool = False  # beside what a calibrator makes of them
 
+    def reads(self, stream: ScoreStream) -> ScoreStream:
+        """The stream with the covariates that the calibrator reads."""
+        return stream if self.calibrator is None else stream._read_by(self.calibrator.formula_)
+
     def measured(self, batches: Iterable[Batch]) -> Measured:
         """The meters of some rows."""
         meters: Meters = {}
         unlabelled = 0
         for batch in batches:
             with batch.blamed():
-                rows, without = batch.labelled()
+                labelled, without = batch.labelled()
                 unlabelled += without
-                if not len(rows) or (rows.weights is not None and not rows.weights.any()):
+                weights = labelled.weights
+                if not len(labelled) or (weights is not None and not weights.any()):
                     continue  # rows of weight 0 are as good as absent
-                if not meters:
-                    meters = self._fresh(rows)
-                self._add(meters, rows)
+                meters = meters or self._fresh(labelled)
+                for name, meter in meters.items():
+                    known = (labelled.labels, weights)
+                    if isinstance(meter, ConfidenceMeter):
+                        read = (labelled.scores, labelled.predictions)
+                        meter.update(*read, *known, ignore_index=self.ignore_index)
+                        continue
+                    scores = labelled.scores
+                    if name == "calibrated" and self.calibrator is not None:
+                        used = labelled.rows.only(self.calibrator.formula_.needs).covariates
+                        scores = self.calibrator.predict_proba(scores, covariates=used)
+                    meter.update(scores, *known, ignore_index=self.ignore_index)
         return Measured(meters, unlabelled)
 
     def _fresh(self, batch: Batch) -> Meters:
+        """Meters that have seen no rows, after a check of what is to be judged."""
         if self.kind == "confidence":
             if self.calibrator is not None:
                 raise ValueError("a calibrator reads logits or probs, got confidences alone")
@@ -167,15 +180,3 @@ class Judge:
                 self.n_bins, classwise=classwise, notion=self.notion
             )
         return meters
-
-    def _add(self, meters: Meters, batch: Batch) -> None:
-        labels, weights, ignored = batch.labels, batch.weights, self.ignore_index
-        for name, meter in meters.items():
-            if isinstance(meter, ConfidenceMeter):
-                known = (batch.scores, batch.predictions, labels, weights)
-                meter.update(*known, ignore_index=ignored)
-            else:
-                scores = batch.scores
-                if name == "calibrated" and self.calibrator is not None:
-                    scores = self.calibrator.predict_proba(scores)
-                meter.update(scores, labels, weights, ignore_index=ignored)

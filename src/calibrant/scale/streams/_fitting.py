@@ -4,40 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from reprlib import repr as shown
 from typing import Any, TypeGuard
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.calibrators import Calibrator, ProfileCalibrator, calibrator
 from calibrant.calibrators._best_temperature import at_usual_scale
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.common.arrays import as_working_float, to_numpy
+from calibrant.common.docstrings import documented
 from calibrant.common.memory import size_text
 from calibrant.common.progress import reporter
-from calibrant.common.random import generator
-from calibrant.common.types import Floats, InputKind, Labels, Progress, RandomState
+from calibrant.common.types import InputKind, Progress, RandomState, generator
 from calibrant.data.checks import (
-    as_labels,
     as_scores,
-    as_weights,
     check_label_logits,
     check_logits,
     check_probabilities,
-    without_ignored,
 )
 from calibrant.data.rows import Rows
-from calibrant.data.scorefiles._unlabelled import no_labels
-from calibrant.scale.streams._batch import Batch
-from calibrant.scale.streams._reservoir import (
-    Draw,
-    ProfileRows,
-    Reservoir,
-    ScoreRows,
-    ceiling_for,
-)
+from calibrant.data.scorefiles._reading import no_labels
+from calibrant.scale.streams._reservoir import Draw, Reservoir, ceiling_for
+from calibrant.scale.streams._sources import Batch
 from calibrant.scale.streams._stream import ScoreStream
 
 MAX_ROWS = 200_000
@@ -47,6 +38,7 @@ MAX_BYTES = 2**28  # of the rows that are kept
 Sampler = Callable[["Collector"], "Collected"]
 
 
+@documented
 def fit_stream(
     stream: ScoreStream,
     method: str | Calibrator = "auto",
@@ -66,7 +58,7 @@ def fit_stream(
     same scores and label are drawn one by one, each with its own hash; how machines share those may
     change which of them are kept. Methods of the temperature family keep a profile of each row of
     logits, a few hundred bytes; all others the row itself. Rows without a label (null, NaN, or of a
-    file that has none) are left out.
+    file that has none) are left out. A method that uses covariates gets all that the stream reads.
 
     Parameters
     ----------
@@ -82,13 +74,10 @@ def fit_stream(
     stratify : bool, default False
         Whether every class is drawn by itself, an equal share of ``max_rows`` each; its rows then
         weigh as much as the whole class did.
-    ignore_index : int, optional
-        Rows with this label are left out.
+    {ignore_index}
     random_state : int, numpy.random.Generator or None, default None
         Which rows are drawn; None is the seed 0. What a method itself draws has its own parameter.
-    progress : bool or callable, default False
-        True shows a bar on standard error; a callable is called as ``progress(done, total)`` with
-        rows, the total being 0 where it is not known.
+    {stream_progress}
 
     Returns
     -------
@@ -124,32 +113,6 @@ def fit_stream(
     return fitted(model, plan, ignore_index, stream.n_rows, drawn)
 
 
-def planned(
-    stream: ScoreStream,
-    method: str | Calibrator,
-    max_rows: int,
-    max_bytes: int,
-    stratify: bool,
-    random_state: RandomState,
-) -> tuple[Calibrator, Plan]:
-    """The calibrator to fit, and how; the first rows of the stream are looked at."""
-    check_bounds(max_rows, max_bytes)
-    kind = score_kind(stream.input)
-    model = model_for(method, kind)
-    first = next((batch for batch in stream if len(batch)), None)
-    if first is None:
-        raise ValueError("the stream has no rows")
-    with first.blamed():
-        return model, plan_for(first, model, kind, max_rows, max_bytes, stratify, random_state)
-
-
-def check_bounds(max_rows: int, max_bytes: int) -> None:
-    """Refuse to keep nothing."""
-    for name, most in (("max_rows", max_rows), ("max_bytes", max_bytes)):
-        if most < 1:
-            raise ValueError(f"{name} must be at least 1, got {most}")
-
-
 @dataclass(frozen=True)
 class Plan:
     """What is known before the first pass: the draw, and the shape of a row."""
@@ -161,8 +124,35 @@ class Plan:
     row_bytes: int
 
 
-def model_for(method: str | Calibrator, kind: InputKind) -> Calibrator:
+def planned(
+    stream: ScoreStream,
+    method: str | Calibrator,
+    max_rows: int,
+    max_bytes: int,
+    stratify: bool,
+    random_state: RandomState,
+) -> tuple[Calibrator, Plan]:
+    """The calibrator to fit, and how; the first rows of the stream are looked at."""
+    check_bounds(max_rows, max_bytes)
+    model = model_for(method, stream.input)
+    first = next((batch for batch in stream if len(batch)), None)
+    if first is None:
+        raise ValueError("the stream has no rows")
+    with first.blamed():
+        return model, plan_for(first, model, max_rows, max_bytes, stratify, random_state)
+
+
+def check_bounds(max_rows: int, max_bytes: int) -> None:
+    """Refuse to keep nothing."""
+    for name, most in (("max_rows", max_rows), ("max_bytes", max_bytes)):
+        if most < 1:
+            raise ValueError(f"{name} must be at least 1, got {most}")
+
+
+def model_for(method: str | Calibrator, kind: str) -> Calibrator:
     """The calibrator of a name, for such scores; one that is given must take them."""
+    if kind not in ("logits", "probs"):
+        raise ValueError("a calibrator is fitted on logits or probs, got confidences alone")
     if isinstance(method, str):
         return calibrator(method, input=kind)
     if not isinstance(method, Calibrator):
@@ -174,36 +164,33 @@ def model_for(method: str | Calibrator, kind: InputKind) -> Calibrator:
     return method
 
 
-def score_kind(kind: str) -> InputKind:
-    """Refuse confidences alone."""
-    if kind == "logits" or kind == "probs":
-        return "logits" if kind == "logits" else "probs"
-    raise ValueError("a calibrator is fitted on logits or probs, got confidences alone")
-
-
-def keeps_profiles(model: Calibrator, kind: InputKind) -> TypeGuard[ProfileCalibrator]:
-    """Whether profiles of rows are kept; of probabilities, which may be 0, it is the rows."""
-    return isinstance(model, ProfileCalibrator) and kind == "logits"
-
-
 def plan_for(
     first: Batch,
     model: Calibrator,
-    kind: InputKind,
     max_rows: int,
     max_bytes: int,
     stratify: bool,
     random_state: RandomState,
 ) -> Plan:
     """How many rows are kept follows from the method and the first of them."""
+    kind = first.rows.input
+    if "covariates" in model.uses and first.covariates is None:
+        raise TypeError(
+            f"{type(model).__name__} needs covariates: name their columns, as in "
+            'covariates=("length",)'
+        )
     scores = as_scores(first.scores, kind)
     width = scores.shape[1] * as_working_float(scores[:1]).dtype.itemsize
     most = max_rows
     if not keeps_profiles(model, kind):
         most = min(max_rows, max(1, max_bytes // width))
     seed = int(generator(random_state).integers(2**63))
-    draw = Draw(most, seed, stratify)
-    return Plan(draw, scores.shape[1], kind, max_rows, width)
+    return Plan(Draw(most, seed, stratify), scores.shape[1], kind, max_rows, width)
+
+
+def keeps_profiles(model: Calibrator, kind: InputKind) -> TypeGuard[ProfileCalibrator]:
+    """Whether profiles of rows are kept; of probabilities, which may be 0, it is the rows."""
+    return isinstance(model, ProfileCalibrator) and kind == "logits" and not model.uses
 
 
 def fitted(
@@ -213,58 +200,57 @@ def fitted(
     n_rows: int | None,
     drawn: Sampler,
 ) -> Calibrator:
-    """Fit on what ``drawn`` collects, on one machine or on many; it may be asked twice."""
-    model._check_parameters()
+    """Fit on what ``drawn`` collects, on one machine or on many; it may be asked twice.
 
-    def collected(scale: float) -> Collected:
+    The report of the fit says on how many rows it was made.
+    """
+    model._check_parameters()
+    found: list[Collected] = []  # the last one alone
+
+    def collected(scale: float) -> Reservoir:
         collector = Collector(plan, model, ignore_index, scale)
         if plan.draw.stratify:
-            found = drawn(collector)
+            found[:] = [drawn(collector)]
         else:
             ceiling = ceiling_for(plan.draw.max_rows, n_rows, plan.draw.seed)
-            found = drawn(replace(collector, draw=ceiling))
-            if found.reservoir.is_short:
-                found = drawn(collector)
-        if found.unlabelled and not found.reservoir.n_rows:
-            raise ValueError(no_labels(found.unlabelled))
-        return found
+            found[:] = [drawn(replace(collector, draw=ceiling))]
+            if found[0].reservoir.is_short:
+                found[:] = [drawn(collector)]
+        reservoir, unlabelled = found[0].reservoir, found[0].unlabelled
+        if unlabelled and not reservoir.n_rows:
+            raise ValueError(no_labels(unlabelled))
+        return reservoir
 
-    if not keeps_profiles(model, plan.kind):
-        found = collected(1.0)
-        kept = found.reservoir
-        model.fit(kept.rows.scores, kept.labels, kept.weight)
-        return _told(model, plan, found)
-    last: list[Collected] = []
-
-    def profile(scale: float) -> TemperatureProfile:
-        last.append(collected(scale))
-        kept: Reservoir[ProfileRows] = last[-1].reservoir
-        return kept.rows.profile._weighted(kept.weight)
-
-    model.fit(at_usual_scale(profile))
-    return _told(model, plan, last[-1])
-
-
-def _told(model: Calibrator, plan: Plan, collected: Collected) -> Calibrator:
-    """The calibrator, whose report says on how many rows it was fitted."""
-    found = collected.reservoir
+    if keeps_profiles(model, plan.kind):
+        model.fit(at_usual_scale(lambda scale: collected(scale).profile))
+    else:
+        model.fit(collected(1.0).rows)
+    kept = found[0].reservoir
     sample: dict[str, Any] = {
-        "rows": found.n_rows,
-        "kept": len(found),
+        "rows": kept.n_rows,
+        "kept": len(kept),
         "stratified": plan.draw.stratify,
-        "unlabelled": collected.unlabelled,
+        "unlabelled": found[0].unlabelled,
     }
-    if plan.draw.max_rows < min(plan.asked, found.n_rows):
+    if plan.draw.max_rows < min(plan.asked, kept.n_rows):
         sample["memory"] = size_text(plan.draw.max_rows * plan.row_bytes)
     info = replace(model.fit_info_, details={**model.fit_info_.details, "sample": sample})
     return model._restored(model.formula_, info, model.n_classes_)
+
+
+def _profile_of(
+    model: ProfileCalibrator, scale: float, associate: bool, rows: Rows
+) -> TemperatureProfile:
+    profile = TemperatureProfile(scale=scale, top_k=model._top_k)
+    profile._add(model._read(rows), associate=associate)
+    return profile
 
 
 @dataclass(frozen=True)
 class Collected:
     """The reservoir of some rows, and how many rows had no label."""
 
-    reservoir: Reservoir[Any]
+    reservoir: Reservoir
     unlabelled: int = 0
 
     def merge(self, other: Collected) -> Collected:
@@ -286,51 +272,42 @@ class Collector:
     def collected(self, batches: Iterable[Batch], part: str = "") -> Collected:
         """The reservoir of some rows; ``part`` names them where others collect other rows."""
         draw, unlabelled = self.draw or self.plan.draw, 0
-        reservoir: Reservoir[Any] = Reservoir(draw, self.plan.n_classes, crc32(part.encode()))
+        reservoir = Reservoir(draw, self.plan.n_classes, crc32(part.encode()))
         for batch in batches:
             with batch.blamed():
-                rows, without = batch.labelled()
+                labelled, without = batch.labelled()
                 unlabelled += without
-                self._add(reservoir, *self.checked(rows))
+                rows = self.checked(labelled.rows)
+                profiled = None
+                if keeps_profiles(self.model, self.plan.kind):
+                    # whether labels belong to the scores is seen on the first rows
+                    first = reservoir.n_rows < _LOOKED_AT
+                    profiled = partial(_profile_of, self.model, self.scale, first)
+                reservoir.add(rows, profiled)
         return Collected(reservoir, unlabelled)
 
-    def _add(
-        self, reservoir: Reservoir[Any], scores: NDArray[Any], labels: Labels, weight: Floats
-    ) -> None:
-        chosen = reservoir.chosen(scores, labels, weight)
-        if not len(chosen):
-            return
-        rows: Any = ScoreRows(scores[chosen])
-        if keeps_profiles(self.model, self.plan.kind):
-            some = Rows(scores[chosen], labels[chosen], weight[chosen], self.plan.kind)
-            looked = reservoir.n_rows - len(labels)  # whether labels belong is seen on the first
-            profile = TemperatureProfile(scale=self.scale, top_k=self.model._top_k)
-            profile._add(self.model._read(some), associate=looked < _LOOKED_AT)
-            rows = ProfileRows(profile)
-        reservoir.add(chosen, labels, weight, rows)
-
-    def checked(self, batch: Batch) -> tuple[NDArray[Any], Labels, Floats]:
-        """The labelled rows of a batch, as a fit in memory would accept them."""
-        kind = self.plan.kind
-        given = _of_some_weight(batch)
-        scores, labels, weights = without_ignored(*given, self.ignore_index, may_be_empty=True)
-        scores = as_scores(scores, kind, self.plan.n_classes, may_be_empty=True)
-        rows, classes = scores.shape
-        if classes != self.plan.n_classes:
-            raise ValueError(f"the first rows have {self.plan.n_classes} classes, got {classes}")
-        target, weight = as_labels(labels, rows, classes), as_weights(weights, rows)
-        values = as_working_float(to_numpy(scores))
+    def checked(self, read: Rows) -> Rows:
+        """Labelled rows of a file, as a fit in memory would accept them."""
+        kind, classes, weight = self.plan.kind, self.plan.n_classes, read.sample_weight
+        if read.labels is not None and weight is not None and not np.any(weight):
+            read = replace(read[:0], sample_weight=None)  # as good as absent
+        scores = as_scores(read.scores, kind, classes, may_be_empty=True)
+        if scores.shape[1] != classes:
+            raise ValueError(f"the first rows have {classes} classes, got {scores.shape[1]}")
+        rows = Rows.of(
+            scores,
+            read.labels,
+            read.sample_weight,
+            input=kind,
+            ignore_index=self.ignore_index,
+            n_classes=classes,
+            may_be_empty=True,
+            covariates=read.only(self.model.uses).covariates,
+        )
+        values = as_working_float(to_numpy(rows.scores))
         if kind == "probs":
             check_probabilities(values)
         else:
             check_logits(values)
-            check_label_logits(values[np.arange(rows), target], target)
-        return values, target, weight
-
-
-def _of_some_weight(batch: Batch) -> tuple[NDArray[Any], Any, Any]:
-    """The rows of a batch; those of weight 0, of which it may be full, are as good as absent."""
-    scores, labels, weights = batch.scores, batch.labels, batch.weights
-    if labels is None or weights is None or np.any(weights):
-        return scores, labels, weights
-    return scores[:0], labels[:0], None
+            check_label_logits(values[np.arange(len(rows)), rows.labels], rows.labels)
+        return rows.with_scores(values, kind)

@@ -27,7 +27,7 @@ from calibrant.common.files import write_text
 from calibrant.formulas._serialization import to_state
 
 if TYPE_CHECKING:
-    from calibrant.scale.streams._stream import Piece, ScoreSource
+    from calibrant.scale.streams._sources import ScoreSource
 
 NAME = "_calibrant.json"
 FORMAT = "calibrant-outputs-2"
@@ -78,21 +78,16 @@ class Manifest:
             if before.options.get(name) != value:
                 return f"{name} was {before.options.get(name)!r}, now it is {value!r}"
         if before.shards != self.shards:
-            return _other_shards(before.shards, self.shards)
+            gone = [name for name in before.shards if name not in {*self.shards}]
+            new = [name for name in self.shards if name not in {*before.shards}]
+            parts = [f"shard {gone[0]!r} is no longer among the inputs"] if gone else []
+            parts += [f"shard {new[0]!r} is new"] if new else []
+            return " and ".join(parts) or "the shards have another order"
         for name in dict.fromkeys([*before.columns, *self.columns]):
             was, now = before.columns.get(name, "absent"), self.columns.get(name, "absent")
             if was != now:
                 return f"the column {name!r} of the inputs was {was}, now it is {now}"
         return ""
-
-
-def _other_shards(before: list[str], now: list[str]) -> str:
-    """Which shards are no longer the same, in words."""
-    gone = [name for name in before if name not in {*now}]
-    new = [name for name in now if name not in {*before}]
-    parts = [f"shard {gone[0]!r} is no longer among the inputs"] if gone else []
-    parts += [f"shard {new[0]!r} is new"] if new else []
-    return " and ".join(parts) or "the shards have another order"
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -117,17 +112,13 @@ def check_finished(folder: Path) -> None:
     manifest = read_manifest(folder)
     if manifest is None:
         return
-    missing = [name for name in manifest.shards if not _is_finished(folder, name)]
+    records = {name: read_record(folder, name) for name in manifest.shards}
+    missing = [name for name, one in records.items() if one is None or not one.is_whole(folder)]
     if missing:
         raise FileError(
             f"{folder} is not finished: {len(missing)} of {len(manifest.shards)} shards are "
             f"missing ({missing[0]}): run apply again, and it goes on there"
         )
-
-
-def _is_finished(folder: Path, shard: str) -> bool:
-    record = read_record(folder, shard)
-    return record is not None and record.is_whole(folder)
 
 
 def sweep(folder: Path) -> None:
@@ -176,7 +167,7 @@ class ShardRecord:
             was, now = before.reads.get(name), self.reads[name]
             if was != now:
                 return f"{word} {_in_words(was)}, now {_in_words(now)}"
-        was, now = (_input_paths(record) for record in (before, self))
+        was, now = ([str(one.get("path")) for one in file.inputs] for file in (before, self))
         if was != now:
             return f"the input was {', '.join(was)}, now it is {', '.join(now)}"
         for old, new in zip(before.inputs, self.inputs, strict=True):
@@ -203,10 +194,6 @@ def _in_words(value: Any) -> str:
     return "no column" if value is None else str(value)
 
 
-def _input_paths(record: ShardRecord) -> list[str]:
-    return [str(one.get("path")) for one in record.inputs]
-
-
 def record_path(folder: Path, shard: str) -> Path:
     """Where the record of a shard is."""
     return folder / f"_{shard}.shard.json"
@@ -227,25 +214,21 @@ def shard_input(source: ScoreSource) -> tuple[list[Document], Document]:
     """What identifies the files of a source, and how they are read."""
     names = source.names
     reads = {"kind": names.kind, "scores": list(names.scores), "labels": names.labels}
-    return [_identity(path) for path in source.files], reads
-
-
-def planned_record(inputs: list[Document], reads: Document, piece: Piece) -> ShardRecord:
-    """The record of a shard before it is made."""
-    return ShardRecord(inputs, reads, [piece.start, piece.stop])
+    inputs = []
+    for path in source.files:
+        known = path.stat()
+        inputs.append(
+            {
+                "path": os.path.realpath(path),
+                "size": known.st_size,
+                "modified": known.st_mtime_ns,
+                "digest": digest_of_file(path),
+            }
+        )
+    return inputs, reads
 
 
 # --- digests ----------------------------------------------------------------------------------
-
-
-def _identity(path: Path) -> Document:
-    known = path.stat()
-    return {
-        "path": os.path.realpath(path),
-        "size": known.st_size,
-        "modified": known.st_mtime_ns,
-        "digest": digest_of_file(path),
-    }
 
 
 def digest_of_file(path: Path) -> str:

@@ -14,8 +14,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from calibrant.common.files import replacing
-from calibrant.data.scorefiles._parquet_files import pyarrow_parquet
-from calibrant.data.scorefiles._passing import (
+from calibrant.data.scorefiles._copied_columns import (
     NO_TYPE,
     TOO_LONG,
     Column,
@@ -24,6 +23,7 @@ from calibrant.data.scorefiles._passing import (
     as_arrow,
     as_plain,
 )
+from calibrant.data.scorefiles._parquet_files import pyarrow_parquet
 
 ShardFormat = Literal["parquet", "npy"]
 Outputs = Mapping[str, NDArray[Any]]

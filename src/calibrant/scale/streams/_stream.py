@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,14 +14,19 @@ from calibrant.common.files import FilePath
 from calibrant.common.tables import counted
 from calibrant.common.types import InputKind, Report
 from calibrant.data.scorefiles._formats import SUFFIXES
-from calibrant.scale.streams._array_source import ArraySource, arrays_together, open_array_source
-from calibrant.scale.streams._batch import Batch, StreamKind
+from calibrant.data.scorefiles._names import ReadOptions, StreamKind
+from calibrant.data.scorefiles._reading import covariate_names
+from calibrant.formulas import Formula
 from calibrant.scale.streams._manifest import check_finished
-from calibrant.scale.streams._names import Wishes
-from calibrant.scale.streams._parquet_source import ParquetSource, open_parquet_source
-from calibrant.scale.streams._whole_source import WholeSource, open_whole_source
+from calibrant.scale.streams._sources import (
+    ArraySource,
+    Batch,
+    ParquetSource,
+    ScoreSource,
+    WholeSource,
+    arrays_together,
+)
 
-ScoreSource = ParquetSource | ArraySource | WholeSource
 Paths = FilePath | Iterable[FilePath]
 
 BATCH_BYTES = 2**24  # of scores, where the caller does not say how many rows
@@ -111,11 +116,21 @@ class ScoreStream:
         list of Piece
             All rows, in order.
         """
-        return [
-            Piece(index, start, stop)
-            for index, source in enumerate(self.sources)
-            for start, stop in _cuts(source, most_bytes)
-        ]
+        pieces = []
+        for index, source in enumerate(self.sources):
+            if source.n_rows is None:
+                pieces.append(Piece(index, 0, 0))
+                continue
+            most = source.n_rows
+            if most_bytes is not None:
+                most = max(1, most_bytes // source.row_bytes)
+            cuts = [0]
+            for before, split in pairwise((0, *source.splits)):
+                if split - cuts[-1] > most and before > cuts[-1]:
+                    cuts.append(before)
+            ends = pairwise((*cuts, source.n_rows))
+            pieces += [Piece(index, start, stop) for start, stop in ends if start < stop]
+        return pieces
 
     def read(self, piece: Piece, *, all_columns: bool = False) -> Iterator[Batch]:
         """Read some rows.
@@ -133,7 +148,10 @@ class ScoreStream:
             A few of them.
         """
         source = self.sources[piece.source]
-        most = self._rows_at_once(source)
+        most = self.batch_rows
+        if most is None and source.row_bytes:
+            most = max(1, min(MOST_ROWS, BATCH_BYTES // source.row_bytes))
+        most = most or UNKNOWN_ROWS
         yield from source.batches(piece.start, piece.stop, most, all_columns=all_columns)
 
     def reported(self, report: Report) -> Iterator[Batch]:
@@ -155,26 +173,13 @@ class ScoreStream:
             done += len(batch)
             report(done, total)
 
-    def _rows_at_once(self, source: ScoreSource) -> int:
-        if self.batch_rows is not None:
-            return self.batch_rows
-        if not source.row_bytes:
-            return UNKNOWN_ROWS
-        return max(1, min(MOST_ROWS, BATCH_BYTES // source.row_bytes))
-
-
-def _cuts(source: ScoreSource, most_bytes: int | None) -> list[tuple[int, int]]:
-    """Where rows begin and end that have about so many bytes."""
-    if source.n_rows is None:
-        return [(0, 0)]
-    if most_bytes is None:
-        return [(0, source.n_rows)] if source.n_rows else []
-    most = max(1, most_bytes // source.row_bytes)
-    cuts = [0]
-    for before, split in pairwise((0, *source.splits)):
-        if split - cuts[-1] > most and before > cuts[-1]:
-            cuts.append(before)
-    return [pair for pair in pairwise((*cuts, source.n_rows)) if pair[0] < pair[1]]
+    def _read_by(self, formula: Formula) -> ScoreStream:
+        """The same stream with the covariates that a formula reads, if it reads any."""
+        names = formula.covariate_names if "covariates" in formula.needs else ()
+        if not names or all(source.names.covariates == names for source in self.sources):
+            return self
+        sources = tuple(source.with_covariates(names) for source in self.sources)
+        return replace(self, sources=sources)
 
 
 def open_stream(
@@ -183,6 +188,7 @@ def open_stream(
     scores_key: str | None = None,
     labels_key: str | None = None,
     weights_key: str | None = None,
+    covariates: Sequence[str] = (),
     labels_path: FilePath | None = None,
     input: InputKind | None = None,  # noqa: A002 - the word of the whole public interface
     default_input: InputKind | None = None,
@@ -206,6 +212,9 @@ def open_stream(
         The name of the labels; by default label or labels.
     weights_key : str, optional
         The name of the rows' weights; there are none by default.
+    covariates : sequence of str, default ()
+        The names of what else is known of each row: columns of numbers in all files, for methods
+        that use them. What a fitted calibrator reads need not be named again.
     labels_path : path-like, optional
         A file that has the labels, where the scores are one file and have none beside them.
     input : {"logits", "probs"}, optional
@@ -248,10 +257,11 @@ def open_stream(
     if batch_rows is not None and batch_rows < 1:
         raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
     labels = None if labels_path is None else Path(labels_path)
-    wishes = Wishes(
+    options = ReadOptions(
         scores_key=scores_key,
         labels_key=labels_key,
         weights_key=weights_key,
+        covariates=covariate_names(covariates),
         labels_path=labels,
         input=input,
         default_input=default_input,
@@ -261,24 +271,24 @@ def open_stream(
     files = files_of(paths)
     if labels is not None and len(files) > 1:
         raise ValueError("labels_path goes with one file of scores; several must hold their labels")
-    sources = tuple(_opened(files, replace(wishes, may_lack_labels=True)))
+    sources = tuple(_opened(files, replace(options, may_lack_labels=True)))
     if labels is None and all(source.names.labels is None for source in sources):
-        next(_opened(files, wishes))  # refused in the words for one file, if labels are needed
+        next(_opened(files, options))  # refused in the words for one file, if labels are needed
     return ScoreStream(sources, batch_rows)
 
 
-def _opened(files: list[Path], wishes: Wishes) -> Iterator[ScoreSource]:
+def _opened(files: list[Path], options: ReadOptions) -> Iterator[ScoreSource]:
     """Each file's source, arrays that belong together as one of them."""
     arrays = [file for file in files if file.suffix.lower() == ".npy"]
     sets = {min(one.values()): one for one in arrays_together(arrays)}
     firsts = {*sets}
     for file in files:
         if file in firsts:
-            yield open_array_source(sets[file], wishes)
+            yield ArraySource.of(sets[file], options)
         elif file.suffix.lower() == ".parquet":
-            yield open_parquet_source(file, wishes)
+            yield ParquetSource.of(file, options)
         elif file.suffix.lower() != ".npy":
-            yield open_whole_source(file, wishes)
+            yield WholeSource.of(file, options)
 
 
 def files_of(paths: Paths) -> list[Path]:
@@ -289,7 +299,10 @@ def files_of(paths: Paths) -> list[Path]:
         if path.is_dir():
             found += _in_folder(path)
         elif glob.has_magic(str(path)) and not path.exists():
-            found += _matching(path)
+            matching = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
+            if not matching:
+                raise FileNotFoundError(f"no file matches {path}")
+            found += [file for file in matching if not file.is_dir()]
         else:
             found.append(path)
     if not found:
@@ -308,10 +321,3 @@ def _in_folder(folder: Path) -> list[Path]:
     if not files:
         raise FileNotFoundError(f"{folder} holds no files of scores ({', '.join(SUFFIXES)})")
     return files
-
-
-def _matching(pattern: Path) -> list[Path]:
-    files = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True))]
-    if not files:
-        raise FileNotFoundError(f"no file matches {pattern}")
-    return [file for file in files if not file.is_dir()]
