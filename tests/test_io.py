@@ -19,15 +19,7 @@ from safetensors.numpy import save_file
 from sklearn.exceptions import NotFittedError
 
 import calibrant
-from calibrant import (
-    ETS,
-    PTS,
-    TS,
-    FileError,
-    LinearPTS,
-    TemperatureProfile,
-    Uncalibrated,
-)
+from calibrant import ETS, PTS, TS, FileError, LinearPTS, TemperatureProfile, Uncalibrated
 from calibrant.formulas import ConstantTemperature
 from calibrant.formulas import _safetensors as _container
 from crafting import with_formula
@@ -343,11 +335,7 @@ TS_DOCUMENT = {
     "n_classes": 3,
     "input": "logits",
     "fit_info": {"converged": True, "message": "converged"},
-    "formula": {
-        "kind": "constant-temperature",
-        "version": 1,
-        "values": {"value": {"value": 1.5}},
-    },
+    "formula": {"kind": "constant-temperature", "version": 1, "values": {"value": {"value": 1.5}}},
 }
 
 

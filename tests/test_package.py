@@ -230,11 +230,7 @@ def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
     python = tmp_path / "env/bin/python"
     install = [python, "-m", "pip", "install", "--quiet", built.wheel]
     clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    for command in (
-        install,
-        [python, "-c", MAIN_JOB],
-        [tmp_path / "env/bin/calibrant", "--help"],
-    ):
+    for command in (install, [python, "-c", MAIN_JOB], [tmp_path / "env/bin/calibrant", "--help"]):
         result = subprocess.run(
             command, cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=600
         )

@@ -18,15 +18,7 @@ from calibrant_papers.inference import Difference, Sample, Samples, Variant
 from calibrant_papers.logit_sets import IMAGENET, ON_CIFAR, PAPER_ROWS, STAND_INS
 from calibrant_papers.per_row import packed
 from calibrant_papers.summary import Cell, Results, Table, published, row_label
-from calibrant_papers.verdicts import (
-    FAILS,
-    HOLDS,
-    NOT_RUN,
-    PARTLY,
-    RIVALS,
-    SAME,
-    UNKNOWN,
-)
+from calibrant_papers.verdicts import FAILS, HOLDS, NOT_RUN, PARTLY, RIVALS, SAME, UNKNOWN
 from reproduction_support import tiny_set
 
 

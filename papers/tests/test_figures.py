@@ -16,13 +16,7 @@ from calibrant.calibrators import calibrator
 from calibrant.evaluation.plots._drawing import luminance
 from calibrant_papers import captions, figures
 from calibrant_papers.captions import BESIDE_NON_PARAMETRIC, TEMPERATURE_FAMILY
-from calibrant_papers.experiments import (
-    BIN_SWEEP,
-    FRACTIONS,
-    METHODS,
-    WIDTHS,
-    parameter_count,
-)
+from calibrant_papers.experiments import BIN_SWEEP, FRACTIONS, METHODS, WIDTHS, parameter_count
 from calibrant_papers.logit_sets import FIGURE_3C, IMAGENET, ON_CIFAR, PAPER_ROWS, STAND_INS
 from calibrant_papers.plan import PAPER_WIDTHS, RECIPES, TABLE_METHODS
 from calibrant_papers.summary import STAND_IN, Results, published

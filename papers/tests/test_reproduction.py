@@ -17,27 +17,11 @@ import pytest
 
 import calibrant
 from calibrant import datasets, metrics
-from calibrant_papers import (
-    experiments,
-    figures,
-    logit_sets,
-    page,
-    plan,
-    runner,
-    summary,
-    verdicts,
-)
+from calibrant_papers import experiments, figures, logit_sets, page, plan, runner, summary, verdicts
 from calibrant_papers.experiments import FRACTIONS, METHODS, Setting, parameter_count, run
 from calibrant_papers.logit_sets import Source, imagenet_group, of_the_paper, sources
 from calibrant_papers.reproduction import Reproduction, reproduce
-from calibrant_papers.summary import (
-    Cell,
-    Results,
-    Table,
-    metric_table,
-    normalised_table,
-    published,
-)
+from calibrant_papers.summary import Cell, Results, Table, metric_table, normalised_table, published
 from reproduction_support import few_steps, tiny_set, write_set
 from tools_support import load_tool
 

@@ -18,14 +18,7 @@ from torch import nn
 
 import calibrant
 from calibrant import datasets
-from calibrant_papers import (
-    imagenet,
-    imagenet_logits,
-    make_logits,
-    networks,
-    resident,
-    training,
-)
+from calibrant_papers import imagenet, imagenet_logits, make_logits, networks, resident, training
 from calibrant_papers.images import TEST, TRAIN, VALIDATION, ImageSet
 from calibrant_papers.logits import HeldOut, mean_nll, scores, write_logits
 from calibrant_papers.networks.layers import convolution

@@ -1,15 +1,5 @@
 """Real logits that come with the package."""
 
-from calibrant.data.datasets import (
-    LogitData,
-    load,
-    names,
-    read,
-)
+from calibrant.data.datasets import LogitData, load, names, read
 
-__all__ = [
-    "LogitData",
-    "load",
-    "names",
-    "read",
-]
+__all__ = ["LogitData", "load", "names", "read"]

@@ -1,13 +1,5 @@
 """The log loss and the Brier score in parts: what calibration would save, and what would remain."""
 
-from calibrant.evaluation.decomposition import (
-    Decomposition,
-    ScoreParts,
-    decompose,
-)
+from calibrant.evaluation.decomposition import Decomposition, ScoreParts, decompose
 
-__all__ = [
-    "Decomposition",
-    "ScoreParts",
-    "decompose",
-]
+__all__ = ["Decomposition", "ScoreParts", "decompose"]

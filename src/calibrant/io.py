@@ -223,9 +223,11 @@ def _calibrator_from(document: Mapping[str, Any], arrays: Mapping[str, NDArray[A
         and isinstance(info.message, str)
         and isinstance(info.iterations, int | None)
         and isinstance(info.loss, str | None)
-        and _is_finite_or_none(info.before)
-        and _is_finite_or_none(info.after)
         and isinstance(info.details, dict)
+        and all(
+            loss is None or (isinstance(loss, float) and isfinite(loss))
+            for loss in (info.before, info.after)
+        )
     ):
         raise TypeError("the report of the fit is none")
     classes, kind = document["n_classes"], document["input"]
@@ -243,10 +245,6 @@ def _calibrator_from(document: Mapping[str, Any], arrays: Mapping[str, NDArray[A
     _check_arg_max(restored)
     _check_attributes(restored)
     return restored
-
-
-def _is_finite_or_none(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and isfinite(value))
 
 
 def _check_arg_max(calibrator: Calibrator) -> None:

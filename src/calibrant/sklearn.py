@@ -218,23 +218,20 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"method={self.method!r} is for two classes, got {len(classes)}"
             )
         codes = _positions(labels, classes)
-        by_code = not _is_numeric(labels) and _dispatches(X)  # no tensor holds texts
+        by_code = labels.dtype.kind not in "biuf" and _dispatches(X)  # no tensor holds texts
         own_labels = _as_kind_of(X, codes if by_code else labels)
         own_classes = np.arange(len(classes)) if by_code and not frozen else classes
         reader = ScoreReader(self.response_method, own_classes)
         given = _Training(X, own_labels, fit_params, codes, sample_weight, reader)
-        if frozen:
-            splits = None
-        else:
+        splits = None
+        if not frozen:
             _warn_if_fitted(estimator)
             cv = check_cv(self.cv, labels, classifier=True)
             splits = list(cv.split(X, labels, **split_params))
         pairs = self._fit_pairs(estimator, method, given, splits)
         # everything at once: a fit that fails or is interrupted leaves the object as it was
         self.__dict__.update(
-            classes_=classes,
-            response_method_=_same_response(pairs),
-            calibrated_classifiers_=pairs,
+            classes_=classes, response_method_=_same_response(pairs), calibrated_classifiers_=pairs
         )
         return self
 
@@ -263,7 +260,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _resolved_estimator(self) -> Any:
         if self.estimator is None:
             default = LogisticRegression(max_iter=1000)
-            return default.set_fit_request(sample_weight=True) if _routing() else default
+            routing = get_config()["enable_metadata_routing"]
+            return default.set_fit_request(sample_weight=True) if routing else default
         if self._is_prefit() and not isinstance(self.estimator, FrozenEstimator):
             return FrozenEstimator(self.estimator)
         return self.estimator
@@ -274,15 +272,20 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """A pair for every split, or one for all rows; no splits: the classifier is frozen."""
         seeds = None if self.random_state is None else check_random_state(self.random_state)
         if splits is None:
-            held_out = _read_scores(estimator, given.X, given.codes, given.weight, given.reader)
-            return [_calibrate(held_out, _fresh(method, seeds))]
+            return [given.pair(estimator, _fresh(method, seeds))]
         parallel = Parallel(n_jobs=self.n_jobs)
         if not self.ensemble:
             folds = parallel(
                 delayed(given.held_out)(_fresh(estimator, seeds), split) for split in splits
             )
-            final = _fresh(estimator, seeds).fit(given.X, given.y, **given.fit_params)
-            return [_calibrate(_pooled(final, folds), _fresh(method, seeds))]
+            _same_response(folds)
+            pooled = _HeldOut(
+                _fresh(estimator, seeds).fit(given.X, given.y, **given.fit_params),
+                folds[0].reader,
+                Rows.concat([fold.rows for fold in folds]),
+                np.concatenate([fold.has_zero for fold in folds]),
+            )
+            return [_calibrate(pooled, _fresh(method, seeds))]
         smallest = min(len(test) for _, test in splits)
         if smallest < 2:
             raise ValueError(
@@ -303,7 +306,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """What goes to the classifier's ``fit`` and to the splitter's ``split``."""
         own_weight = None if weight is None else _as_kind_of(X, weight)
-        if _routing():
+        if get_config()["enable_metadata_routing"]:
             routed = process_routing(self, "fit", sample_weight=own_weight, **fit_params)
             return dict(routed.estimator.fit), dict(routed.splitter.split)
         if weight is None or isinstance(estimator, FrozenEstimator):
@@ -670,21 +673,28 @@ class _Training:
     weight: Floats | None
     reader: ScoreReader
 
-    def held_out(self, estimator: Any, split: Split) -> _HeldOut:
-        """Fit a classifier on some rows, and read its scores of others."""
-        train, test = split
-        params = {}
-        for name, value in self.fit_params.items():
-            shape = getattr(value, "shape", None)
-            length = shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
-            per_row = length == len(self.codes)
-            params[name] = _safe_indexing(value, train) if per_row else value
-        estimator.fit(_safe_indexing(self.X, train), _safe_indexing(self.y, train), **params)
-        weight = None if self.weight is None else self.weight[test]
-        X = _safe_indexing(self.X, test)
-        return _read_scores(estimator, X, self.codes[test], weight, self.reader)
+    def held_out(self, estimator: Any, split: Split | None) -> _HeldOut:
+        """Fit a classifier on some rows, and read its scores of others; no split: all, unfitted."""
+        X, codes, weight = self.X, self.codes, self.weight
+        if split is not None:
+            train, test = split
+            params = dict(self.fit_params)
+            for name, value in params.items():
+                length = len(value) if isinstance(value, list | tuple) else None
+                if shape := getattr(value, "shape", None):
+                    length = shape[0]
+                if length == len(codes):
+                    params[name] = _safe_indexing(value, train)
+            estimator.fit(_safe_indexing(X, train), _safe_indexing(self.y, train), **params)
+            X, codes = _safe_indexing(X, test), codes[test]
+            weight = None if weight is None else weight[test]
+        reader = self.reader.resolved(estimator, X)
+        logits, has_zero = reader._read(estimator, X)
+        return _HeldOut(estimator, reader, Rows(logits, codes, weight), has_zero)
 
-    def pair(self, estimator: Any, method: Calibrator, split: Split) -> CalibratedPair:
+    def pair(
+        self, estimator: Any, method: Calibrator, split: Split | None = None
+    ) -> CalibratedPair:
         """Fit a classifier on some rows and its calibrator on others."""
         return _calibrate(self.held_out(estimator, split), method)
 
@@ -697,28 +707,6 @@ class _HeldOut:
     reader: ScoreReader
     rows: Rows
     has_zero: NDArray[np.bool_]  # the rows in which a class has no probability at all
-
-
-def _read_scores(
-    estimator: Any, X: Any, codes: Codes, weight: Floats | None, reader: ScoreReader
-) -> _HeldOut:
-    reader = reader.resolved(estimator, X)
-    logits, has_zero = reader._read(estimator, X)
-    return _HeldOut(estimator, reader, Rows(logits, codes, weight), has_zero)
-
-
-def _pooled(estimator: Any, folds: Sequence[_HeldOut]) -> _HeldOut:
-    """The held-out scores of all folds, for a classifier fitted on all rows."""
-    _same_response(folds)
-    parts = [fold.rows for fold in folds]
-    weights = [part.sample_weight for part in parts if part.sample_weight is not None]
-    rows = Rows(
-        np.concatenate([part.scores for part in parts]),
-        np.concatenate([part.labels for part in parts]),
-        np.concatenate(weights) if weights else None,
-    )
-    has_zero = np.concatenate([fold.has_zero for fold in folds])
-    return _HeldOut(estimator, folds[0].reader, rows, has_zero)
 
 
 def _calibrate(held_out: _HeldOut, method: Calibrator) -> CalibratedPair:
@@ -776,17 +764,13 @@ def _same_response(parts: Sequence[_HeldOut | CalibratedPair]) -> ResponseMethod
 
 def _as_kind_of(X: Any, values: NDArray[Any]) -> Array:
     """Values as an array of the kind of X, on its device, where scikit-learn dispatches by it."""
-    return like(values, X) if _dispatches(X) and _is_numeric(values) else values
+    return like(values, X) if _dispatches(X) and values.dtype.kind in "biuf" else values
 
 
 def _dispatches(X: Any) -> bool:
     """Whether scikit-learn computes by the library of X, and that is not NumPy."""
     enabled = get_config()["array_api_dispatch"]
     return enabled and is_array_api_obj(X) and not is_numpy_array(X)
-
-
-def _is_numeric(values: NDArray[Any]) -> bool:
-    return values.dtype.kind in "biuf"
 
 
 def _warn_if_fitted(estimator: Any) -> None:
@@ -826,7 +810,3 @@ def _fresh(prototype: Any, seeds: np.random.RandomState | None) -> Any:
         if value is None and name.rpartition("__")[2] == "random_state"
     )
     return copy.set_params(**{name: int(seeds.randint(2**31 - 1)) for name in free})
-
-
-def _routing() -> bool:
-    return bool(get_config()["enable_metadata_routing"])

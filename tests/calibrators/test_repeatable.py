@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 import calibrant
 from calibrant.calibrators import REGISTRY
 from calibrant.common.threads import available_cores
-from calibrant.data.row_order import canonical_rows
+from calibrant.data.copies import canonical_rows
 from calibrant.formulas import IncreasingTable, LogGaps, NetworkTemperature, TopLogits
 from hard_logits import labelled
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import copy
 import pickle
+import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -14,7 +18,7 @@ import numpy as np
 import pytest
 
 from calibrant import CalibrationMonitor, TemperatureProfile, metrics
-from calibrant.common.threads import OwnLock
+from calibrant.common.threads import OwnLock, mapping
 from calibrant.metrics import CalibrationMeter
 from calibrant.metrics.meter import ConfidenceMeter
 
@@ -155,3 +159,65 @@ def test_locks_are_open_after_a_fork() -> None:
     OwnLock.renew_all()  # what the new process does, in which that thread does not exist
     with lock, lock:
         pass
+
+
+# --- a map on threads ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_the_order_of_the_items(threads: int) -> None:
+    def slow_first(item: int) -> int:
+        time.sleep(0.02 if item == 0 else 0.0)
+        return item * item
+
+    with mapping(threads) as on_threads:
+        assert list(on_threads(slow_first, range(20))) == [item * item for item in range(20)]
+        assert list(on_threads(abs, [])) == []
+
+
+def test_an_error_is_raised_in_its_place_and_threads_end() -> None:
+    before = _thread._count()
+
+    def fail_at_3(item: int) -> int:
+        if item == 3:
+            raise ValueError("three")
+        return item
+
+    found = []
+    with pytest.raises(ValueError, match="three"), mapping(2) as on_threads:
+        found.extend(on_threads(fail_at_3, range(1000)))
+    with mapping(2) as on_threads:
+        results = on_threads(fail_at_3, range(3))
+        assert next(results) == 0  # the others need not be waited for
+    deadline = time.perf_counter() + 5.0
+    while _thread._count() > before and time.perf_counter() < deadline:
+        time.sleep(0.01)
+    assert _thread._count() <= before
+
+
+def test_interrupts_at_any_moment_leave_no_thread_waiting() -> None:
+    """Ctrl-C arrives at many moments of short maps; each ends, and the next one works."""
+
+    armed = [False]
+
+    def interrupt(number: int, frame: object) -> None:
+        if armed[0]:
+            armed[0] = False
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for step in range(300):
+            with contextlib.suppress(KeyboardInterrupt):
+                try:
+                    armed[0] = True
+                    signal.setitimer(signal.ITIMER_REAL, 1e-5 + step * 2e-6)
+                    with mapping(2) as on_threads:
+                        list(on_threads(abs, range(50)))
+                finally:
+                    armed[0] = False
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    with mapping(2) as on_threads:
+        assert sum(on_threads(abs, range(10))) == 45

@@ -76,8 +76,7 @@ def test_copies_are_split_at_random():
             max(fold.values()) / 100.0
             for seed in range(60)
             for fold in contents(
-                Rows(np.full((500, 2), [0.0, seed]), np.arange(500) % 5 // 4, np.ones(500)),
-                5,
+                Rows(np.full((500, 2), [0.0, seed]), np.arange(500) % 5 // 4, np.ones(500)), 5
             )
         ]
     )

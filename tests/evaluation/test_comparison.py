@@ -19,11 +19,7 @@ from calibrant.calibrators import REGISTRY, FitInfo, LogitCalibrator
 from calibrant.common.errors import noted, warn
 from calibrant.data.rows import Rows
 from calibrant.evaluation.comparison import Comparison, MetricOptions, compare_predictions
-from calibrant.evaluation.cross_validation import (
-    Experiment,
-    HeldOutPredictions,
-    warnings_of_folds,
-)
+from calibrant.evaluation.cross_validation import Experiment, HeldOutPredictions, warnings_of_folds
 from calibrant.formulas import LogitMap
 from calibrant.metrics._registry import metrics_named
 
@@ -347,7 +343,7 @@ def test_the_table_of_one_metric():
 
 def test_every_row_is_judged_once_by_a_fit_on_other_folds():
     logits, labels = example(303)
-    experiment = Experiment.of(logits, labels, methods=["ts"], cv=4)
+    experiment = Experiment.of((logits, labels, None, None), methods=["ts"], cv=4)
     parts = experiment.folds.parts
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(303))
     (one,) = experiment.run()

@@ -530,14 +530,7 @@ BEYOND: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: NetworkTemperature(
-            Margin(),
-            [0.0],
-            [1.0],
-            ([[1.0]],) * 33,
-            ([0.0],) * 33,
-            True,
-            AbsoluteLink(1, 2),
-            None,
+            Margin(), [0.0], [1.0], ([[1.0]],) * 33, ([0.0],) * 33, True, AbsoluteLink(1, 2), None
         ),
         "must have at most 32 layers",
     ),

@@ -182,14 +182,14 @@ def test_a_header_of_gigabytes_is_not_read(tmp_path):
 def test_a_file_that_shrinks_while_it_is_read(tmp_path, monkeypatch):
     path = tmp_path / "file"
     written(path)
-    hashed = _container._file_digest
+    hashed = _container._digest
 
     def then_cut(*args):
         result = hashed(*args)
         os.truncate(path, path.stat().st_size - 8)
         return result
 
-    monkeypatch.setattr(_container, "_file_digest", then_cut)
+    monkeypatch.setattr(_container, "_digest", then_cut)
     with pytest.raises(FileError, match="was changed while it was read"):
         _container.read(path)
 

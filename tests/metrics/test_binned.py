@@ -20,8 +20,7 @@ CONFIDENCES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=60).map(np.arra
 
 
 @given(
-    values=st.lists(st.floats(-1e-7, 1.0 + 1e-7), min_size=1).map(np.array),
-    bins=st.integers(1, 70),
+    values=st.lists(st.floats(-1e-7, 1.0 + 1e-7), min_size=1).map(np.array), bins=st.integers(1, 70)
 )
 def test_the_fast_index_is_the_searched_one(values, bins):
     edges = equal_width_edges(bins)

@@ -265,15 +265,7 @@ def p_values(name, rows=400, simulations=500):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [
-        "ece",
-        "rms_ece",
-        "adaptive_ece",
-        "classwise_ece",
-        "smooth_ece",
-        "kde_ece",
-        "spiegelhalter",
-    ],
+    ["ece", "rms_ece", "adaptive_ece", "classwise_ece", "smooth_ece", "kde_ece", "spiegelhalter"],
 )
 def test_p_values_are_uniform_under_the_null(name):
     assert kstest(p_values(name), "uniform").pvalue > 0.01

@@ -18,10 +18,7 @@ def example(rows=300, classes=3, seed=0):
 
 @pytest.mark.parametrize("bins", [None, 1, 15])
 @given(
-    seed=st.integers(0, 30),
-    rows=st.integers(1, 60),
-    weighted=st.booleans(),
-    debiased=st.booleans(),
+    seed=st.integers(0, 30), rows=st.integers(1, 60), weighted=st.booleans(), debiased=st.booleans()
 )
 def test_the_parts_add_up_to_the_score(bins, seed, rows, weighted, debiased):
     probs, labels = example(rows, seed=seed)

@@ -58,11 +58,7 @@ def _one_sided(events: Any, chances: Any) -> float:
 
 
 def expected_calibration_error(
-    correct: Any,
-    scores: Any,
-    num_bins: int = 50,
-    classwise: bool = False,
-    class_labels: Any = None,
+    correct: Any, scores: Any, num_bins: int = 50, classwise: bool = False, class_labels: Any = None
 ) -> float:
     """Stand for the function of this name, whose ``num_bins`` counts the edges."""
     if classwise:

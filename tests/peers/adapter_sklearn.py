@@ -81,12 +81,7 @@ def _as_number_of(X: Any, value: float) -> Any:
 
 
 def calibration_curve(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    pos_label: Any = None,
-    n_bins: int = 5,
-    strategy: str = "uniform",
+    y_true: Any, y_prob: Any, *, pos_label: Any = None, n_bins: int = 5, strategy: str = "uniform"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Stand for the function of this name: the filled bins of ``BinStats``."""
     hit = np.asarray(y_true) == (1 if pos_label is None else pos_label)

@@ -269,10 +269,7 @@ def test_on_window_may_raise_at_every_end() -> None:
     monitor = CalibrationMonitor(HOUR, on_window=page)
     monitor.update(probs, labels, time=START + HOUR)
     times = [START] * 10 + [START + 2 * HOUR] * 90
-    with (
-        pytest.warns(CalibrationWarning, match="10 rows left out"),
-        pytest.raises(ConnectionError),
-    ):
+    with pytest.warns(CalibrationWarning, match="10 rows left out"), pytest.raises(ConnectionError):
         monitor.update(probs, labels, time=times)
     with pytest.raises(ConnectionError):
         monitor.close()

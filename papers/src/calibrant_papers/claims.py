@@ -87,10 +87,7 @@ def _claims(names: Sequence[str], group: Sequence[str]) -> list[tuple[str, Judge
         ),
         ("Temperatures span a wide range (figure 2).", lambda w: of_figures.wide(w, group)),
         ("PTS has the lowest ECE in all settings (table 1).", lambda w: best(w, metric="ece")),
-        (
-            "Not in the paper: the lowest ECE beyond chance.",
-            lambda w: best(w, metric="excess"),
-        ),
+        ("Not in the paper: the lowest ECE beyond chance.", lambda w: best(w, metric="excess")),
         (
             "Averaged over networks, PTS lowers the ECE of ETS by 30% (table 1, figure 1b).",
             lambda w: of_tables.over_ets(w, names),

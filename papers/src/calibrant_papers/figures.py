@@ -15,13 +15,7 @@ from calibrant_papers import captions
 from calibrant_papers._extras import need
 from calibrant_papers.captions import BESIDE_NON_PARAMETRIC, TEMPERATURE_FAMILY
 from calibrant_papers.experiments import BIN_SWEEP, FRACTIONS, METHODS, parameter_count
-from calibrant_papers.logit_sets import (
-    FIGURE_3C,
-    ON_CIFAR,
-    PAPER_ROWS,
-    STAND_INS,
-    of_the_paper,
-)
+from calibrant_papers.logit_sets import FIGURE_3C, ON_CIFAR, PAPER_ROWS, STAND_INS, of_the_paper
 from calibrant_papers.plan import RECIPES
 from calibrant_papers.summary import PERCENT, Cell, Results, published
 

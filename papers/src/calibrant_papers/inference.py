@@ -224,11 +224,7 @@ class _Parts:
 
 
 def sample(
-    results: Results,
-    name: str,
-    variants: Sequence[Variant],
-    metric: str = "ece",
-    bins: int = BINS,
+    results: Results, name: str, variants: Sequence[Variant], metric: str = "ece", bins: int = BINS
 ) -> Sample | None:
     """A metric of variants on one network, over the seeds that all have; None where none are."""
     found = [results.by_seed(name, *variant) for variant in variants]

@@ -52,13 +52,7 @@ RECIPES: dict[tuple[str, str], Recipe] = {
 # The paper's ImageNet architectures, in CIFAR form on CIFAR-100, with as many rows held out as the
 # paper fits on, and the epochs of each. They are few, for the time on a GPU is; the cheaper a
 # network, the more of them, since a small one needs longer to grow over-confident.
-STAND_INS = {
-    "densenet169": 40,
-    "resnet152": 45,
-    "resnet50": 60,
-    "xception": 60,
-    "mobilenetv2": 80,
-}
+STAND_INS = {"densenet169": 40, "resnet152": 45, "resnet50": 60, "xception": 60, "mobilenetv2": 80}
 RECIPES |= {
     ("cifar100", network): Recipe(epochs, 512, 0.4, 5e-4, crop=4, flip=True, held_out=12_500)
     for network, epochs in STAND_INS.items()

@@ -17,13 +17,7 @@ import numpy as np
 import scipy
 
 from calibrant_papers._system import available_cores, numba_version
-from calibrant_papers.experiments import (
-    ALL_CLASSES,
-    METHODS,
-    PUBLISHED_WIDTH,
-    Setting,
-    run,
-)
+from calibrant_papers.experiments import ALL_CLASSES, METHODS, PUBLISHED_WIDTH, Setting, run
 from calibrant_papers.logit_sets import LogitSet, Source
 from calibrant_papers.processes import in_processes
 from calibrant_papers.row_files import Row, RowFiles

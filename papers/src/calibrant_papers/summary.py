@@ -13,13 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant_papers.experiments import FRACTIONS, METHODS
-from calibrant_papers.logit_sets import (
-    IMAGENET,
-    ON_CIFAR,
-    PAPER_ROWS,
-    STAND_INS,
-    of_the_paper,
-)
+from calibrant_papers.logit_sets import IMAGENET, ON_CIFAR, PAPER_ROWS, STAND_INS, of_the_paper
 
 Row = dict[str, Any]
 PERCENT = 100.0
@@ -180,11 +174,7 @@ def _cell(values: Sequence[float | None], theirs: float | None = None) -> Cell:
 
 
 def _column_mean(
-    results: Results,
-    names: Sequence[str],
-    metric: str,
-    method: str,
-    theirs: float | None = None,
+    results: Results, names: Sequence[str], metric: str, method: str, theirs: float | None = None
 ) -> Cell:
     """The mean over the sets for each seed; only seeds that every set has."""
     by_set = [results.by_seed(name, method) for name in names]

@@ -16,7 +16,6 @@ from calibrant.calibrators.affine import (
     VectorScaling,
 )
 from calibrant.calibrators.automatic import AutoCalibrator
-from calibrant.calibrators.binary import BetaCalibration, PlattScaling
 from calibrant.calibrators.binning import BayesianBinning, HistogramBinning, PlattBinner
 from calibrant.calibrators.increasing import DiagonalOrderPreserving
 from calibrant.calibrators.isotonic import (
@@ -28,7 +27,12 @@ from calibrant.calibrators.isotonic import (
     VennAbers,
 )
 from calibrant.calibrators.joint import MonotonePTS, StructuredPTS
-from calibrant.calibrators.odds import QuadraticScaling, SmoothingSpline
+from calibrant.calibrators.odds import (
+    BetaCalibration,
+    PlattScaling,
+    QuadraticScaling,
+    SmoothingSpline,
+)
 from calibrant.calibrators.temperature import (
     EnsembleTemperatureScaling,
     EntropyTemperatureScaling,

@@ -14,12 +14,11 @@ from array_api_compat import array_namespace
 from calibrant.calibrators._best_temperature import scaled_profile
 from calibrant.calibrators._class_frequencies import (
     fit_seen,
-    some_rows,
     warn_if_shares_are_off,
     warn_of_unseen,
 )
 from calibrant.calibrators._estimator import Estimator, check_is_fitted, offered_if
-from calibrant.calibrators._exact_zeros import SHARES, has_zeros, mixed, smoothed, uniform_share
+from calibrant.calibrators._exact_zeros import SHARES, has_zeros, mixed, uniform_share
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._parameters import Constraint
 from calibrant.calibrators._prediction import map_rows
@@ -44,6 +43,7 @@ from calibrant.formulas import (
     LogitMap,
     Ops,
     SeenClasses,
+    Smoothed,
     TemperatureFormula,
     confidence_of,
 )
@@ -79,6 +79,8 @@ class Calibrator(Estimator, ABC):
     two_classes_only: ClassVar[bool] = False
     #: False for the method that leaves the scores as they are, of which nobody expects anything.
     _adjusts: ClassVar[bool] = True
+    #: Whether the formulas of all fits keep the arg max, so that accuracy is preserved.
+    _keeps_arg_max: ClassVar[bool] = False
     #: What it uses of a row beside scores, label and weight: "covariates", or nothing.
     uses: ClassVar[tuple[str, ...]] = ()
     #: What each parameter must be.
@@ -152,10 +154,20 @@ class Calibrator(Estimator, ABC):
                     ignore_index=ignore_index,
                     covariates=covariates,
                 )
-            self._check_uses(rows)
+            if "covariates" in self.uses and rows.covariates is None:
+                raise TypeError(f"{type(self).__name__} needs covariates")
+            if rows.covariates is not None and "covariates" not in self.uses:
+                raise TypeError(
+                    f"{type(self).__name__} does not use covariates: leave them out, or take a "
+                    "method that does"
+                )
             rows, share = self._mixed(rows)
             classes = rows.n_classes
-            formula, info = smoothed(*self._fit_rows(rows), share, classes)
+            formula, info = self._fit_rows(rows)
+            if share:  # the loss before the fit was that of the mixture, not of the scores given
+                formula = Smoothed(share, classes, formula)
+                details = {**info.details, "uniform_share": share}
+                info = replace(info, before=None, details=details)
         if not info.converged:
             warn(f"{type(self).__name__}: {info.message}")
         return self._restored(
@@ -180,25 +192,13 @@ class Calibrator(Estimator, ABC):
         for name, constraint in self._constraints.items():
             constraint.check(name, getattr(self, name))
 
-    @abstractmethod
     def _will_keep_arg_max(self) -> bool:
-        """Whether the formula of a fit with these parameters keeps the arg max."""
+        """Whether a fit keeps the arg max; overridden where that depends on parameters."""
+        return self._keeps_arg_max
 
     def _memory_needed(self, rows: int, classes: int) -> int:
         """The bytes that a fit allocates at the least; 0 where it reads the scores in parts."""
         return 0
-
-    @final
-    def _check_uses(self, rows: Rows) -> None:
-        """Refuse covariates that would be ignored, and their absence where they are used."""
-        used = "covariates" in self.uses
-        if used and rows.covariates is None:
-            raise TypeError(f"{type(self).__name__} needs covariates")
-        if rows.covariates is not None and not used:
-            raise TypeError(
-                f"{type(self).__name__} does not use covariates: leave them out, or take a method "
-                "that does"
-            )
 
     @final
     def _mixed(self, rows: Rows) -> tuple[Rows, float]:
@@ -451,11 +451,12 @@ class LogitCalibrator(Calibrator, ABC):
     """A calibrator that is fitted on the logits themselves.
 
     A base class for methods of your own. A subclass sets its parameters, ``input`` among them, in
-    ``__init__`` and defines three methods: ``_check_parameters()``, which raises ValueError for
-    parameters that make no sense; ``_will_keep_arg_max()``, whether no class can pass the arg max;
-    and ``_fit_logits(data)``, which returns a formula and a ``FitInfo`` for ``Rows`` of float64
-    logits in main memory, with labels and weights above 0. One that sets
-    ``uses = ("covariates",)`` finds them in the rows as well.
+    ``__init__`` and defines ``_fit_logits(data)``, which returns a formula and a ``FitInfo`` for
+    ``Rows`` of float64 logits in main memory, with labels and weights above 0. It sets
+    ``_keeps_arg_max = True`` where no class can pass the arg max (or defines
+    ``_will_keep_arg_max()`` where that depends on parameters), and may define
+    ``_check_parameters()``, which raises ValueError for parameters that make no sense. One that
+    sets ``uses = ("covariates",)`` finds them in the rows as well.
 
     See Also
     --------
@@ -485,12 +486,11 @@ class LogitCalibrator(Calibrator, ABC):
         warn_if_unrelated(association(replace(data, sample_weight=None)))
         if self._amplifies_rounding:
             data = data.in_canonical_order()
-        some = data[some_rows(len(data))]
         formula, info = self._fit_seen(data)
         if self._will_keep_arg_max():
-            warn_if_shares_are_off(formula, some)
+            warn_if_shares_are_off(formula, data)
         else:
-            warn_of_unseen(data, some)
+            warn_of_unseen(data)
         return formula, info
 
     def _fit_seen(self, data: Rows) -> Fitted:
@@ -523,9 +523,10 @@ class ProfileCalibrator(Calibrator, ABC):
     """A calibrator that is fitted from a ``TemperatureProfile`` alone.
 
     A base class for methods of your own. A subclass sets its parameters, ``input`` among them, in
-    ``__init__`` and defines three methods: ``_check_parameters()``, which raises ValueError for
-    parameters that make no sense; ``_will_keep_arg_max()``, whether no class can pass the arg max;
-    and ``_fit_profile(profile)``, which returns a formula and a ``FitInfo``.
+    ``__init__`` and defines ``_fit_profile(profile)``, which returns a formula and a ``FitInfo``.
+    It sets ``_keeps_arg_max = True`` where no class can pass the arg max (or defines
+    ``_will_keep_arg_max()`` where that depends on parameters), and may define
+    ``_check_parameters()``, which raises ValueError for parameters that make no sense.
 
     See Also
     --------
@@ -537,12 +538,9 @@ class ProfileCalibrator(Calibrator, ABC):
     >>> from calibrant.calibrators import FitInfo
     >>> from calibrant.formulas import ConstantTemperature
     >>> class Halved(ProfileCalibrator):
+    ...     _keeps_arg_max = True
     ...     def __init__(self, input="logits"):
     ...         self.input = input
-    ...     def _check_parameters(self):
-    ...         pass
-    ...     def _will_keep_arg_max(self):
-    ...         return True
     ...     def _fit_profile(self, profile):
     ...         return ConstantTemperature(2.0), FitInfo(True, "nothing to fit")
     >>> Halved().fit([[2.0, 0.0]], [0]).predict_proba([[2.0, 0.0]]).round(3)
@@ -556,11 +554,10 @@ class ProfileCalibrator(Calibrator, ABC):
     @final
     def _fit_rows(self, rows: Rows) -> Fitted:
         rows = self._read(rows)
-        formula, info = self._fit_checked(self._profile(rows))
-        if self._adjusts:  # a temperature cannot repair a wrong prior
-            some = rows[some_rows(len(rows))]
-            logits = some.with_scores(to_numpy(some.scores), some.input).as_logits()
-            warn_if_shares_are_off(formula, some.with_scores(logits))
+        if not self._adjusts:  # one pass, for its checks alone: there is nothing to fit
+            return self._fit_checked(TemperatureProfile()._add(rows))
+        formula, info = self._fit_checked(scaled_profile(rows, self._top_k))
+        warn_if_shares_are_off(formula, rows)  # a temperature cannot repair a wrong prior
         return formula, info
 
     @final
@@ -585,7 +582,3 @@ class ProfileCalibrator(Calibrator, ABC):
     def _read(self, rows: Rows) -> Rows:
         """The rows as the formula reads them; a method may clip their scores."""
         return rows
-
-    def _profile(self, rows: Rows) -> TemperatureProfile:
-        """The profile from which the method is fitted."""
-        return scaled_profile(rows, self._top_k)

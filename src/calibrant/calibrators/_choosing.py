@@ -73,9 +73,7 @@ def error_of_difference(one: Floats, other: Floats, weight: Floats) -> float:
 
 
 def held_out_nll(
-    fit: Callable[[NDArray[np.intp]], Formula],
-    data: Rows,
-    folds: Sequence[NDArray[np.intp]],
+    fit: Callable[[NDArray[np.intp]], Formula], data: Rows, folds: Sequence[NDArray[np.intp]]
 ) -> Floats:
     """The NLL of each row under fits on the other folds, whose rows ``fit`` is given."""
     result = np.empty(len(data.labels))
@@ -114,11 +112,6 @@ class Sample:
 def sampled(data: Rows, sample: Sample | None) -> Rows:
     """The rows of a sample; all of them where there is none."""
     return data if sample is None else data.take(sample.index).with_weight(sample.weight)
-
-
-def sampled_profile(profile: TemperatureProfile, sample: Sample | None) -> TemperatureProfile:
-    """The rows of a sample in a profile; all of them where there is none."""
-    return profile if sample is None else profile.take(sample.index)._weighted(sample.weight)
 
 
 def sample_of_logits(data: Rows, times: int = 1) -> Sample | None:

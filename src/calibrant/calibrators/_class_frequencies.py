@@ -18,6 +18,7 @@ from scipy.special import ndtri
 
 from calibrant.calibrators._best_temperature import scaling_start
 from calibrant.calibrators._fit_info import FitInfo
+from calibrant.common.arrays import to_numpy
 from calibrant.common.errors import warn
 from calibrant.common.types import Floats
 from calibrant.data.rows import Rows
@@ -32,7 +33,7 @@ LEVEL = 1e-3  # of the test that the difference of a class is no chance
 EXPECTED = 5.0  # rows of a class below which its absence is chance
 NAMED = 10  # classes that a warning lists
 
-Fitted = tuple[Formula, FitInfo]
+Fitted = tuple[Formula, FitInfo]  # what a method's fit gives
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ def fit_seen(fit: Callable[[Rows], Fitted], data: Rows) -> Fitted:
     return part.fitted(*fit(part.data))
 
 
-def warn_of_unseen(rows: Rows, some: Rows) -> None:
-    """Warn of classes without a row of which ``some`` rows' scores expect ``EXPECTED`` or more."""
+def warn_of_unseen(rows: Rows) -> None:
+    """Warn of classes without a row of which the logits expect ``EXPECTED`` or more."""
     unseen = np.bincount(rows.labels, rows.weight, rows.n_classes) == 0.0
     if unseen.sum() == len(unseen) - 1:
         warn(
@@ -88,6 +89,7 @@ def warn_of_unseen(rows: Rows, some: Rows) -> None:
             "temperature: check the labels, and whether the rows were sorted by class"
         )
         return
+    some = _some(rows)
     if not unseen.any() or not some.weight.any():
         return
     with np.errstate(over="ignore"):
@@ -112,12 +114,13 @@ def warn_if_shares_are_off(formula: Formula, rows: Rows) -> None:
     off where its sum of probabilities differs from its count by more than chance, at a level for
     all classes together; far off is, beside that, a matter of size.
     """
+    rows = _some(rows)
     if not (formula.keeps_arg_max and rows.weight.any()):
         return
+    logits = rows.with_scores(to_numpy(rows.scores), rows.input).as_logits()
     with np.errstate(over="ignore"):
-        probs = np.asarray(
-            formula.probabilities(rows.for_formula(formula, rows.logits), NUMPY), np.float64
-        )
+        found = formula.probabilities(rows.for_formula(formula, logits), NUMPY)
+    probs = np.asarray(found, np.float64)
     share = shares(rows.weight)
     counted = np.bincount(rows.labels, share, minlength=probs.shape[1])
     seen = counted > 0.0  # classes without rows are warned of elsewhere
@@ -141,6 +144,6 @@ def warn_if_shares_are_off(formula: Formula, rows: Rows) -> None:
     )
 
 
-def some_rows(rows: int) -> slice:
+def _some(rows: Rows) -> Rows:
     """At most ``MOST_ROWS`` rows, evenly spread."""
-    return slice(None, None, max(1, -(-rows // MOST_ROWS)))
+    return rows[:: max(1, -(-len(rows) // MOST_ROWS))]

@@ -91,14 +91,16 @@ class Estimator:
 
     def _tables(self) -> list[Table]:
         """The parameters, and what a fit found where there was one."""
-        name, fitted = type(self).__name__, _fitted_values(self)
-        title = f"{name}, {'fitted' if fitted else 'not fitted yet'}"
+        fitted = "formula_" in vars(self)
+        title = f"{type(self).__name__}, {'fitted' if fitted else 'not fitted yet'}"
         given = self.get_params(deep=False)
         parameters = [(key, _in_brief(value)) for key, value in given.items()]
         tables = [Table(["parameter", ""], parameters, title)]
-        if fitted:
-            info = fitted.pop("fit_info_")
-            found = [(key, _in_brief(value)) for key, value in fitted.items()]
+        if fitted:  # those read off the formula included
+            names = [name for name in dir(type(self)) if name.endswith("_") and name[0] != "_"]
+            values = {**vars(self), **{name: getattr(self, name, None) for name in names}}
+            info = values.pop("fit_info_")
+            found = [(key, _in_brief(one)) for key, one in values.items() if key.endswith("_")]
             tables += [Table(["attribute", ""], found), *info._tables()]
         return tables
 
@@ -106,15 +108,6 @@ class Estimator:
         from sklearn.base import BaseEstimator
 
         return BaseEstimator.__sklearn_tags__(self)
-
-
-def _fitted_values(estimator: Estimator) -> dict[str, Any]:
-    """The fitted attributes, those read off the formula included; none before a fit."""
-    if "formula_" not in vars(estimator):
-        return {}
-    names = [name for name in dir(type(estimator)) if name.endswith("_") and name[0] != "_"]
-    found = {**vars(estimator), **{name: getattr(estimator, name, None) for name in names}}
-    return {name: value for name, value in found.items() if name.endswith("_")}
 
 
 def _in_brief(value: Any) -> str:

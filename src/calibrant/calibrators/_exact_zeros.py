@@ -8,8 +8,6 @@ scaling has the lowest cross-validated log loss. The best share of richer method
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,12 +18,11 @@ from calibrant.calibrators._choosing import (
     sampled,
     simplest_of_the_best,
 )
-from calibrant.calibrators._fit_info import FitInfo
 from calibrant.common.arrays import DEVICE_TILE_ELEMENTS, row_tiles, to_numpy
 from calibrant.common.types import Array, Floats
 from calibrant.data.folds import Folds, folds_of
 from calibrant.data.rows import Rows
-from calibrant.formulas import ConstantTemperature, Formula, Smoothed
+from calibrant.formulas import ConstantTemperature
 from calibrant.formulas._array_operations import NUMPY
 from calibrant.formulas._row_functions import log_odds
 
@@ -58,17 +55,6 @@ def uniform_share(rows: Rows) -> float:
     # Zeros that were never wrong may be right, and one of them must not change a fit for nothing.
     patience, names = 0.0 if wrong else PATIENCE, [str(share) for share in shares]
     return shares[simplest_of_the_best(names, losses, rows.weight, patience)[0]]
-
-
-def smoothed(
-    formula: Formula, info: FitInfo, share: float, classes: int
-) -> tuple[Formula, FitInfo]:
-    """A formula that was fitted on a mixture, and its report; unchanged where nothing was mixed."""
-    if share == 0.0:
-        return formula, info
-    details = {**info.details, "uniform_share": share}
-    # the loss before the fit was that of the mixture, and not that of the scores as they came
-    return Smoothed(share, classes, formula), replace(info, before=None, details=details)
 
 
 def _held_out(probs: Rows, folds: Folds, share: float) -> Floats:

@@ -64,10 +64,6 @@ class _Problems:
     target: Floats
     weight: Floats
 
-    def take(self, index: NDArray[np.intp]) -> _Problems:
-        weight = self.weight[index] if len(self.weight) > 1 else self.weight
-        return _Problems([x[index] for x in self.inputs], self.target[index], weight)
-
     def grouped(self) -> _Problems:
         """Rows with nearly the same input as one row with their mean input and mean target."""
         (x,) = self.inputs  # scaled to [-1, 1]
@@ -120,7 +116,14 @@ def _newton(problems: _Problems, start: Floats, damping: float) -> LogisticFits:
     loss, converged = model.loss.copy(), np.zeros(len(theta), bool)
     active, damp = np.arange(len(theta)), np.full(len(theta), damping)
     for _ in range(ITERATIONS):
-        step, promise = _damped_step(model, damp)
+        diagonal = np.einsum("pii->pi", model.hessian)
+        floor = 1e-8 * np.maximum(diagonal.max(axis=1, keepdims=True), 1e-12)
+        damped = model.hessian.copy()
+        np.einsum("pii->pi", damped)[:] += (
+            damp[:, None] * np.maximum(diagonal, floor) + 1e-14 * floor
+        )
+        step = np.linalg.solve(damped, model.gradient[:, :, None])[:, :, 0]
+        promise = np.einsum("pi,pi->p", step, model.gradient)  # the fall of the loss
         done = promise <= TOLERANCE * (1.0 + model.loss)
         converged[active] |= done
         if done.all():
@@ -129,7 +132,10 @@ def _newton(problems: _Problems, start: Floats, damping: float) -> LogisticFits:
         if 2 * done.sum() >= len(done):  # copying the others is worth it
             theta[active[done]] -= step[done]
             rest = np.flatnonzero(~done)
-            problems, model = problems.take(rest), _Model(*(part[rest] for part in model))
+            weight = problems.weight[rest] if len(problems.weight) > 1 else problems.weight
+            inputs = [x[rest] for x in problems.inputs]
+            problems = _Problems(inputs, problems.target[rest], weight)
+            model = _Model(*(part[rest] for part in model))
             active, step, damp = active[rest], step[rest], damp[rest]
         trial = problems.model(theta[active] - step)
         lower = trial.loss <= model.loss
@@ -139,18 +145,6 @@ def _newton(problems: _Problems, start: Floats, damping: float) -> LogisticFits:
             part[lower] = lowered[lower]
         damp = np.where(lower, damp / 10.0, damp * 10.0)
     return LogisticFits(theta, loss, converged)
-
-
-def _damped_step(model: _Model, damping: Floats) -> tuple[Floats, Floats]:
-    """The step to subtract, and the fall of the loss that it promises."""
-    diagonal = np.einsum("pii->pi", model.hessian)
-    floor = 1e-8 * np.maximum(diagonal.max(axis=1, keepdims=True), 1e-12)
-    damped = model.hessian.copy()
-    np.einsum("pii->pi", damped)[:] += (
-        damping[:, None] * np.maximum(diagonal, floor) + 1e-14 * floor
-    )
-    step = np.asarray(np.linalg.solve(damped, model.gradient[:, :, None])[:, :, 0], np.float64)
-    return step, np.einsum("pi,pi->p", step, model.gradient)
 
 
 def _sum(left: Floats, right: Floats) -> Floats:

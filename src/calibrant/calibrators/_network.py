@@ -19,8 +19,7 @@ Weights = list[Floats]
 
 
 def layer_sizes(inputs: int, hidden: Sequence[int]) -> list[tuple[int, int]]:
-    widths = [inputs, *hidden, 1]
-    return list(pairwise(widths))
+    return list(pairwise([inputs, *hidden, 1]))
 
 
 def glorot(sizes: Sequence[tuple[int, int]], rng: np.random.Generator) -> Weights:

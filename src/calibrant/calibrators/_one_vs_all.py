@@ -85,19 +85,30 @@ class ClassColumns:
     @classmethod
     def of_probabilities(cls, data: Rows, temperature: float = 1.0) -> ClassColumns:
         """The columns of softmax(z / T)."""
-        probs = _by_class(data.logits, lambda tile: softmax(tile, temperature, NUMPY))
-        return cls._of(data, probs, np.asarray(np.isneginf(data.logits)))
+        masked = np.asarray(np.isneginf(data.logits))
+        return cls._of(data, masked, lambda tile: softmax(tile, temperature, NUMPY))
 
     @classmethod
     def of_log_odds(cls, data: Rows) -> ClassColumns:
         """The log-odds of each class against all others, where it has others."""
-        log_odds = _by_class(data.logits, lambda tile: class_log_odds(tile, NUMPY))
-        bounded = np.clip(log_odds, -_curves.LARGEST, _curves.LARGEST)
-        finite = np.isfinite(data.logits)
-        return cls._of(data, bounded, ~finite | (finite.sum(axis=1, keepdims=True) < 2))
+        finite, end = np.isfinite(data.logits), _curves.LARGEST
+        masked = ~finite | (finite.sum(axis=1, keepdims=True) < 2)
+        return cls._of(data, masked, lambda tile: np.clip(class_log_odds(tile, NUMPY), -end, end))
 
     @classmethod
-    def _of(cls, data: Rows, scores: Floats, masked: NDArray[np.bool_]) -> ClassColumns:
+    def _of(
+        cls, data: Rows, masked: NDArray[np.bool_], function: Callable[[Floats], Floats]
+    ) -> ClassColumns:
+        """The columns of a function of logits: a class' values lie side by side."""
+        scores = np.empty(data.logits.shape[::-1])
+
+        def fill(rows: slice) -> None:
+            with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
+                scores[:, rows] = function(data.logits[rows]).T
+
+        tiles = row_tiles(data.logits)
+        with mapping(min(available_cores(), len(tiles))) as on_threads:
+            list(on_threads(fill, tiles))
         by_class = np.ascontiguousarray(masked.T) if masked.any() else None
         return cls(data.with_weight(as_counts(data.weight)), scores, by_class)
 
@@ -138,17 +149,3 @@ def tie_width(probs: Floats) -> Floats:
 def grouped_sums(group: NDArray[np.intp], values: Floats) -> Floats:
     """The sum of the values of each group, the groups being numbered from 0."""
     return np.asarray(np.bincount(group, values), np.float64)
-
-
-def _by_class(logits: Floats, function: Callable[[Floats], Floats]) -> Floats:
-    """A function of rows, transposed: a class' values lie side by side."""
-    result = np.empty(logits.shape[::-1])
-
-    def fill(rows: slice) -> None:
-        with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
-            result[:, rows] = function(logits[rows]).T
-
-    tiles = row_tiles(logits)
-    with mapping(min(available_cores(), len(tiles))) as on_threads:
-        list(on_threads(fill, tiles))
-    return result

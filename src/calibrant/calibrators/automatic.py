@@ -9,28 +9,14 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.calibrators import _choosing as choosing
+from calibrant.calibrators import affine, odds, temperature
 from calibrant.calibrators._base import Calibrator, Fitted, LogitCalibrator, ProfileCalibrator
 from calibrant.calibrators._best_temperature import scaled_profile
-from calibrant.calibrators._choosing import (
-    Candidate,
-    held_out_nll,
-    row_nll,
-    sample_of_logits,
-    sampled,
-    simplest_of_the_best,
-)
 from calibrant.calibrators._class_frequencies import SeenPart
 from calibrant.calibrators._parameters import Flag, constraints
-from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
-from calibrant.calibrators.binary import BetaCalibration, PlattScaling
 from calibrant.calibrators.joint.structured import StructuredPTS
-from calibrant.calibrators.odds import QuadraticScaling, SmoothingSpline
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
-from calibrant.calibrators.temperature import (
-    EnsembleTemperatureScaling,
-    TemperatureScaling,
-    Uncalibrated,
-)
 from calibrant.common.errors import warn
 from calibrant.common.types import InputKind, Progress, RandomState
 from calibrant.data.folds import Folds, folds_of
@@ -146,10 +132,10 @@ class AutoCalibrator(LogitCalibrator):
         return self._fit_logits(data)  # every candidate takes care of classes without rows
 
     def _fit_logits(self, data: Rows) -> Fitted:
-        few = sampled(data, sample_of_logits(data))
+        few = choosing.sampled(data, choosing.sample_of_logits(data))
         folds = folds_of(few)
         candidates = [*self._simple(data, few, folds), *self._joint(data, folds)]
-        chosen, path = simplest_of_the_best(
+        chosen, path = choosing.simplest_of_the_best(
             [candidate.name for candidate in candidates],
             [candidate.held_out for candidate in candidates],
             folds.weight,
@@ -163,21 +149,21 @@ class AutoCalibrator(LogitCalibrator):
         details = {**info.details, "method": name, "why": why, "tried": path}
         return formula, replace(info, details=details)
 
-    def _simple(self, data: Rows, few: Rows, folds: Folds) -> Iterator[Candidate]:
+    def _simple(self, data: Rows, few: Rows, folds: Folds) -> Iterator[choosing.Candidate]:
         """The methods that are fitted in no time, judged by the folds of a sample."""
         some = _Fitting(folds.rows(few))
+        every = some if some.rows is data else _Fitting(data)
         for name, model in _simple_methods(few):
             if self.preserve_accuracy and not model.accuracy_preserving:
                 continue
-            if isinstance(model, Uncalibrated):
-                held_out = row_nll(None, some.rows)
+            if isinstance(model, temperature.Uncalibrated):
+                held_out = choosing.row_nll(None, some.rows)
             else:
                 fit = lambda kept, model=model: some.fit(model, kept)[0]  # noqa: E731
-                held_out = held_out_nll(fit, some.rows, folds.parts)
-            every = some if some.rows is data else _Fitting(data)
-            yield Candidate(name, held_out, partial(every.fit, model))
+                held_out = choosing.held_out_nll(fit, some.rows, folds.parts)
+            yield choosing.Candidate(name, held_out, partial(every.fit, model))
 
-    def _joint(self, data: Rows, folds: Folds) -> Iterator[Candidate]:
+    def _joint(self, data: Rows, folds: Folds) -> Iterator[choosing.Candidate]:
         """The joint methods, which know their own held-out losses."""
         if data.effective_rows < NETWORK_ROWS:
             return
@@ -185,32 +171,32 @@ class AutoCalibrator(LogitCalibrator):
         part = None if self.preserve_accuracy else SeenPart.of(data)
         yield from model._candidates(data, folds, not self.preserve_accuracy and part is None)
         if part is not None and len(part.seen) > 1:
-            sample = sample_of_logits(data)
+            sample = choosing.sample_of_logits(data)
             beside = part.loss_beside if sample is None else part.loss_beside[sample.index]
             for name, held_out, fit in model._candidates(part.data, folds, True):
                 if name == "spts":
                     all_classes = partial(lambda fit: part.fitted(*fit()), fit)
-                    yield Candidate(name, held_out + folds.of(beside), all_classes)
+                    yield choosing.Candidate(name, held_out + folds.of(beside), all_classes)
 
 
 def _simple_methods(data: Rows) -> Iterator[tuple[str, Calibrator]]:
     rows, small = data.effective_rows, data.logits.size <= SMALL
-    yield "base", Uncalibrated()
+    yield "base", temperature.Uncalibrated()
     if rows < FEWEST_ROWS:
         warn(
             f"{rows:.0f} rows tell nothing about the scores, which stay as they are: give more rows"
         )
         return
-    yield "ts", TemperatureScaling(prior_rows="auto")
+    yield "ts", temperature.TemperatureScaling(prior_rows="auto")
     if small:
-        yield "svs", StructuredVectorScaling()
+        yield "svs", affine.StructuredVectorScaling()
     if rows >= CURVE_ROWS and data.n_classes == 2:
-        yield "platt", PlattScaling()
-        yield "quadratic", QuadraticScaling()
-        yield "odds-spline", SmoothingSpline()
+        yield "platt", odds.PlattScaling()
+        yield "quadratic", odds.QuadraticScaling()
+        yield "odds-spline", odds.SmoothingSpline()
     if rows >= FREE_ROWS and data.n_classes == 2:
-        yield "beta", BetaCalibration()
+        yield "beta", odds.BetaCalibration()
     if rows >= FREE_ROWS:
-        yield "ets", EnsembleTemperatureScaling()
+        yield "ets", temperature.EnsembleTemperatureScaling()
     if rows >= NETWORK_ROWS and small and data.n_classes > 2:
-        yield "sms", StructuredMatrixScaling()
+        yield "sms", affine.StructuredMatrixScaling()

@@ -25,7 +25,7 @@ from calibrant.cli._report import report
 # Commands of packages that may not be installed, and how to get them.
 ELSEWHERE = {
     "reproduce": "reproduce belongs to calibrant-papers, which is not installed: in a clone of "
-    "calibrant's repository, pip install ./papers",
+    "calibrant's repository, pip install ./papers"
 }
 
 
@@ -111,8 +111,7 @@ app = typer.Typer(
 def root(
     context: typer.Context,
     version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", callback=_print_version),
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version)
     ] = False,
 ) -> None:
     """Make a classifier's confidences mean what they say."""
@@ -174,8 +173,7 @@ app.command(
 )(plot)
 app.command(
     epilog=_examples(
-        "calibrant monitor part-*.npz --window 10000",
-        "calibrant monitor scored/ --min-error 0.01",
+        "calibrant monitor part-*.npz --window 10000", "calibrant monitor scored/ --min-error 0.01"
     )
 )(monitor)
 app.command(epilog=_examples("calibrant demo", "calibrant demo --json"))(demo)

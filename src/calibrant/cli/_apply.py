@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from calibrant.cli import _inputs as inputs
 from calibrant.cli import _options as option
-from calibrant.cli._inputs import (
-    about,
-    check_output,
-    how_to_read,
-    is_stream,
-    open_for,
-    read_for,
-    refuse_stream_options,
-    workers,
-)
 from calibrant.cli._output import print_json, row_bar, say, working
 
 if TYPE_CHECKING:
@@ -56,9 +47,11 @@ def apply(
     Of a folder, a pattern or many files they go to a folder, shard by shard: where that is
     interrupted, the same command goes on with what is missing. Labels are not needed.
     """
-    reading = how_to_read(kind, scores_key, labels_key, max_size, need_labels=False)
-    if not is_stream(scores) and output.suffix:
-        refuse_stream_options(only=only, format=kind_of_shards, engine=engine, address=address)
+    reading = inputs.how_to_read(kind, scores_key, labels_key, max_size, need_labels=False)
+    if not inputs.is_stream(scores) and output.suffix:
+        inputs.refuse_stream_options(
+            only=only, format=kind_of_shards, engine=engine, address=address
+        )
         _apply_file(calibrator, scores[0], output, temperature, reading, as_json)
         return
     if temperature:
@@ -71,7 +64,7 @@ def apply(
         if path.is_dir() and output.resolve() == path.resolve():
             raise ValueError(f"the output must be another folder than the input, got {output}")
     method = _loaded(calibrator, scores[0])
-    stream, who = open_for(method, scores, **reading), workers(engine, address)
+    stream, who = inputs.open_for(method, scores, **reading), inputs.workers(engine, address)
     started = time.perf_counter()
     with row_bar("calibrating") as progress:
         done = who.apply_stream(
@@ -130,14 +123,15 @@ def _apply_file(
     from calibrant.data import scorefiles
     from calibrant.data.scorefiles._formats import SUFFIXES
 
-    check_output(output, SUFFIXES, calibrator, scores)
+    inputs.check_output(output, SUFFIXES, calibrator, scores)
     method = _loaded(calibrator, scores)
     if temperature and not hasattr(method, "temperature"):
         raise ValueError(f"--temperature: {type(method).__name__} has none for each row")
-    data = read_for(method, scores, all_columns=True, **reading)
-    with about(scores), working("calibrating"):
-        probs = method.predict_proba(data.scores)
-        per_row = method.temperature(data.scores) if temperature else None
+    data = inputs.read_for([method], scores, all_columns=True, **reading)
+    used = {"covariates": data.covariates}
+    with inputs.about(scores), working("calibrating"):
+        probs = method.predict_proba(data.scores, **used)
+        per_row = method.temperature(data.scores, **used) if temperature else None
         outputs = ["probs", *(["temperature"] if temperature else [])]
         others, left_out = _copies(data, probs.shape[1], outputs)
         unstored = scorefiles.write_probs(output, probs, temperature=per_row, others=others)

@@ -57,6 +57,7 @@ def compare(
     scores_key: option.ScoresKey = None,
     labels_key: option.LabelsKey = None,
     weights_key: option.WeightsKey = None,
+    covariates: option.Covariates = None,
     ignore_index: option.IgnoreIndex = None,
     max_size: option.MaxSize = None,
     as_json: option.AsJson = False,
@@ -74,7 +75,8 @@ def compare(
         raise ValueError(f"--by must be one of {', '.join(names)}, got {by!r}{hint}")
     if test is not None and cv is not None:
         raise ValueError("--cv goes with one file: with TEST nothing is left out")
-    reading = how_to_read(kind, scores_key, labels_key, max_size, weights_key=weights_key)
+    keys = {"weights_key": weights_key, "covariates": covariates}
+    reading = how_to_read(kind, scores_key, labels_key, max_size, **keys)
     pair = read_pair(val, test, (labels, test_labels), ignore_index, **reading)
     with method_bar() as progress:
         results = comparison.compare(
@@ -117,10 +119,7 @@ def demo(
         pair = embedded(dataset)
     with method_bar() as progress:
         results = comparison.compare(
-            **pair_arguments(*pair),
-            methods=DEMO_METHODS,
-            metrics=DEMO_METRICS,
-            progress=progress,
+            **pair_arguments(*pair), methods=DEMO_METHODS, metrics=DEMO_METRICS, progress=progress
         )
     if as_json:
         sizes = {"n_val": results.n_val, "n_test": results.n_test}

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibrant.cli import _inputs as inputs
 from calibrant.cli import _options as option
-from calibrant.cli._inputs import (
-    about,
-    how_to_read,
-    is_stream,
-    note_unlabelled,
-    open_for,
-    read_for,
-    refuse_stream_options,
-    rows_without_label,
-    workers,
-)
 from calibrant.cli._options import given, listed
 from calibrant.cli._output import metric_table, print_json, row_bar, say, show, working
 
@@ -69,7 +59,7 @@ def evaluate(
     """
     from calibrant.io import load_calibrator
 
-    streamed = is_stream(scores)
+    streamed = inputs.is_stream(scores)
     if n_resamples is not None and streamed:
         raise ValueError("--n-resamples goes with one file of scores: a stream is not drawn anew")
     if level is not None and streamed:
@@ -77,29 +67,29 @@ def evaluate(
     if labels is not None and len(scores) > 1:
         raise ValueError("--labels goes with one file of scores; several must hold their labels")
     if not streamed:
-        refuse_stream_options(engine=engine, address=address)
+        inputs.refuse_stream_options(engine=engine, address=address)
     names = _names(metrics, weighted=weights_key is not None, in_parts=streamed)
     method = load_calibrator(calibrator) if calibrator else None
-    reading = how_to_read(
+    reading = inputs.how_to_read(
         kind, scores_key, labels_key, max_size, weights_key=weights_key, labels_path=labels
     )
     bins = given(n_bins=n_bins, notion=notion)
     if streamed:
-        stream, who = open_for(method, scores, **reading), workers(engine, address)
+        stream, who = inputs.open_for(method, scores, **reading), inputs.workers(engine, address)
         with row_bar("evaluating") as progress:
             reports = who.judged(
                 stream, method, ignore_index=ignore_index, progress=progress, **bins
             )
         _print_reports(len(stream.sources), reports, metrics is None, names, as_json)
         return
-    data = read_for(method, scores[0], **reading)
-    with about(scores[0]):
+    data = inputs.read_for([method] if method else [], scores[0], **reading)
+    with inputs.about(scores[0]):
         data, unlabelled = data.labelled()
     rows = {"sample_weight": data.weights, "ignore_index": ignore_index, **bins}
     draws = given(
         n_resamples=n_resamples, level=level, random_state=random_state, metrics=listed(metrics)
     )
-    with about(scores[0]), working("evaluating"):
+    with inputs.about(scores[0]), working("evaluating"):
         evaluations = _evaluate(data, method, names, rows, draws)
     _print_evaluations(scores[0], data.input, unlabelled, evaluations, names, as_json)
 
@@ -132,7 +122,7 @@ def _evaluate(
     if method is None:
         return {"scores": evaluate(data.scores, data.labels, input=data.input, **rows, **draws)}
     plainly: dict[str, Any] = {"metrics": names, "n_resamples": 0}
-    probs = method.predict_proba(data.scores)
+    probs = method.predict_proba(data.scores, covariates=data.covariates)
     return {
         "scores": evaluate(data.scores, data.labels, input=data.input, **rows, **plainly),
         "calibrated": evaluate(probs, data.labels, **rows, **draws),
@@ -164,7 +154,7 @@ def _print_evaluations(
         say("")
     show(full, file.name if subject == "scores" else subject)
     if unlabelled:
-        say(rows_without_label(unlabelled))
+        say(inputs.rows_without_label(unlabelled))
 
 
 # --- many files -------------------------------------------------------------------------------
@@ -199,7 +189,7 @@ def _print_reports(
         size += of_class_1(scores.notion)
         show(metric_table(size, judged), counted(n_files, "file"))
         if scores.n_unlabelled:
-            say(rows_without_label(scores.n_unlabelled))
+            say(inputs.rows_without_label(scores.n_unlabelled))
 
 
 def _values(reports: Mapping[str, MetricReport], names: list[str]) -> dict[str, dict[str, float]]:
@@ -241,8 +231,8 @@ def monitor(
     from calibrant.data.scorefiles._reading import no_labels
     from calibrant.scale.monitoring import CalibrationMonitor
 
-    reading = how_to_read(kind, scores_key, labels_key, max_size, labels_path=labels)
-    stream = open_for(None, scores, **reading)
+    reading = inputs.how_to_read(kind, scores_key, labels_key, max_size, labels_path=labels)
+    stream = inputs.open_for(None, scores, **reading)
     if stream.input == "confidence":
         raise ValueError("a monitor reads logits or probs, got confidences alone")
     settings = given(expected_run=expected_run, min_error=min_error, n_bins=n_bins, notion=notion)
@@ -260,4 +250,4 @@ def monitor(
         typer.echo(last.to_json())
     if unlabelled and not watch.windows:
         raise ValueError(no_labels(unlabelled))
-    note_unlabelled(unlabelled)
+    inputs.note_unlabelled(unlabelled)

@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibrant.cli import _inputs as inputs
 from calibrant.cli import _options as option
 from calibrant.cli._errors import in_flags
-from calibrant.cli._inputs import (
-    about,
-    check_output,
-    how_to_read,
-    is_stream,
-    open_for,
-    refuse_stream_options,
-    rows_without_label,
-    workers,
-)
 from calibrant.cli._options import given
 from calibrant.cli._output import fitting, print_json, print_table, row_bar, say, working
 from calibrant.common.errors import did_you_mean, warn
@@ -47,6 +38,7 @@ def fit(
     scores_key: option.ScoresKey = None,
     labels_key: option.LabelsKey = None,
     weights_key: option.WeightsKey = None,
+    covariates: option.Covariates = None,
     ignore_index: option.IgnoreIndex = None,
     random_state: Annotated[
         int | None, typer.Option(min=0, help="Seed, for methods that draw at random.")
@@ -66,21 +58,26 @@ def fit(
 
     calibrator = make_calibrator(method, param or [], random_state)
     calibrator._check_parameters()
-    check_output(output, SUFFIXES, *val, labels)
-    reading = how_to_read(
-        kind, scores_key, labels_key, max_size, weights_key=weights_key, labels_path=labels
-    )
-    if is_stream(val):
-        stream = open_for(None, val, **reading)
+    inputs.check_output(output, SUFFIXES, *val, labels)
+    if covariates is not None and "covariates" not in calibrator.uses:
+        raise ValueError(f"--covariates: {method} does not use any: name a --method that does")
+    if covariates is None and "covariates" in calibrator.uses:
+        raise ValueError(f"{method} needs covariates: name their columns with --covariates")
+    keys = {"weights_key": weights_key, "labels_path": labels}
+    reading = inputs.how_to_read(kind, scores_key, labels_key, max_size, covariates, **keys)
+    if inputs.is_stream(val):
+        stream = inputs.open_for(None, val, **reading)
         sampling = given(max_rows=max_rows, random_state=random_state, ignore_index=ignore_index)
-        who = workers(engine, address)
+        who = inputs.workers(engine, address)
         with row_bar("reading") as progress:
             calibrator.set_params(input=stream.input)
             who.fit_stream(stream, calibrator, stratify=stratify, progress=progress, **sampling)
         sample = calibrator.fit_info_.details["sample"]
         sizes = {"n_rows": sample["rows"], "n_unlabelled": sample["unlabelled"]}
     else:
-        refuse_stream_options(max_rows=max_rows, stratify=stratify, engine=engine, address=address)
+        inputs.refuse_stream_options(
+            max_rows=max_rows, stratify=stratify, engine=engine, address=address
+        )
         sizes = _fit_file(calibrator, val[0], ignore_index, reading)
     save(calibrator, output)
     summary = {
@@ -110,10 +107,15 @@ def _fit_file(
 
     with working(f"reading {val.name}"):
         data = read_scores(val, **reading)
-    with about(val), fitting(calibrator):
+    with inputs.about(val), fitting(calibrator):
         data, unlabelled = data.labelled()
         rows = Rows.of(
-            data.scores, data.labels, data.weights, input=data.input, ignore_index=ignore_index
+            data.scores,
+            data.labels,
+            data.weights,
+            input=data.input,
+            ignore_index=ignore_index,
+            covariates=data.covariates,
         )
         calibrator.set_params(input=data.input).fit(rows)
         # valid labels that are all the same: often a wrong column, or sorted rows
@@ -135,7 +137,7 @@ def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typ
         _print_choice(calibrator)
     say(f"data    {summary['n_rows']} rows, {summary['n_classes']} classes, {summary['input']}")
     if summary["n_unlabelled"]:
-        say(f"        {rows_without_label(summary['n_unlabelled'])}")
+        say(f"        {inputs.rows_without_label(summary['n_unlabelled'])}")
     sample = info.details.get("sample")  # the rows of a stream that were fitted on
     if sample is not None and sample["kept"] != sample["rows"]:
         how = ", the same number of every class" if sample["stratified"] else ""

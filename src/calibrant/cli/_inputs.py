@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,25 +30,30 @@ def how_to_read(
     scores_key: str | None,
     labels_key: str | None,
     max_size: str | None,
+    covariates: str | None = None,
     **others: Any,
 ) -> dict[str, Any]:
     """The options of a command as keywords of ``read_scores`` and ``open_stream``."""
     from calibrant.common.memory import parse_size
 
     keys = {"input": kind, "scores_key": scores_key, "labels_key": labels_key}
+    if covariates is not None:  # the names of columns may have spaces inside
+        others["covariates"] = tuple(dict.fromkeys(map(str.strip, covariates.split(","))))
     return {**keys, "max_size": parse_size(max_size), **others}
 
 
 # --- one file ---------------------------------------------------------------------------------
 
 
-def read_for(method: Calibrator | None, file: Path, **reading: Any) -> ScoreFile:
-    """The scores of a file; they must be what a calibrator takes."""
+def read_for(methods: Iterable[Calibrator], file: Path, **reading: Any) -> ScoreFile:
+    """The scores of a file and the covariates that calibrators read; the first must take them."""
     from calibrant.data.scorefiles import read_scores
 
-    takes = method.input if method else None
+    methods = list(methods)
+    takes = methods[0].input if methods else None
+    names = dict.fromkeys(name for one in methods for name in one.formula_.covariate_names)
     with working(f"reading {file.name}"):
-        data = read_scores(file, default_input=takes, **reading)
+        data = read_scores(file, default_input=takes, covariates=tuple(names), **reading)
     _check_taken(takes, data.input, file)
     return data
 
@@ -91,14 +96,18 @@ def _read_checked(
 
 def pair_arguments(fitted: ScoreFile, judged: ScoreFile | None) -> dict[str, Any]:
     """Rows to fit on and to judge on as arguments of ``compare`` and ``make_report``."""
-    arguments = {
+    arguments: dict[str, Any] = {
         "val_scores": fitted.scores,
         "val_labels": fitted.labels,
         "val_weight": fitted.weights,
         "input": fitted.input,
     }
+    if fitted.covariates is not None:
+        arguments["covariates"] = fitted.covariates
     if judged is None:
         return arguments
+    if judged.covariates is not None:
+        arguments["test_covariates"] = judged.covariates
     test = {"test_scores": judged.scores, "test_labels": judged.labels}
     return {**arguments, **test, "test_weight": judged.weights}
 

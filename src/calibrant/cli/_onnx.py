@@ -19,8 +19,7 @@ def export(
     calibrator: option.CalibratorFile,
     output: option.Output,
     n_classes: Annotated[
-        int | None,
-        typer.Option(min=2, help="Classes of the graph; left out: those of the fit."),
+        int | None, typer.Option(min=2, help="Classes of the graph; left out: those of the fit.")
     ] = None,
     dtype: Annotated[
         Literal["float32", "float16", "float64"], typer.Option(help="Of the graph's scores.")

@@ -28,8 +28,7 @@ CalibratorFile = Annotated[
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
 OutputFileOrFolder = Annotated[
-    Path,
-    typer.Option("--output", "-o", help="The file to write; of a stream, the folder."),
+    Path, typer.Option("--output", "-o", help="The file to write; of a stream, the folder.")
 ]
 Input = Annotated[
     Literal["logits", "probs"] | None,
@@ -63,6 +62,14 @@ WeightsKey = Annotated[
         help="Name of the rows' weights, beside the scores: an array or a column; left out: all 1.",
     ),
 ]
+Covariates = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Names of what else is known of each row, beside the scores, separated by commas: "
+        "columns of numbers, for methods that use them.",
+    ),
+]
 IgnoreIndex = Annotated[
     int | None, typer.Option(metavar="INT", help="Rows with this label are left out.")
 ]
@@ -76,8 +83,7 @@ Notion = Annotated[
     ),
 ]
 NResamples = Annotated[
-    int | None,
-    typer.Option(min=0, help="Draws for intervals and null values; 0 leaves them out."),
+    int | None, typer.Option(min=0, help="Draws for intervals and null values; 0 leaves them out.")
 ]
 Level = Annotated[
     float | None, typer.Option(help="Level of the intervals and tests; left out: 0.95.")

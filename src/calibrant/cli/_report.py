@@ -9,16 +9,8 @@ from typing import Annotated
 
 import typer
 
+from calibrant.cli import _inputs as inputs
 from calibrant.cli import _options as option
-from calibrant.cli._inputs import (
-    EMBEDDED,
-    about,
-    check_output,
-    embedded,
-    how_to_read,
-    pair_arguments,
-    read_pair,
-)
 from calibrant.cli._options import given, listed
 from calibrant.cli._output import method_bar, say
 
@@ -65,7 +57,7 @@ def report(
     from calibrant.evaluation.report import make_report
     from calibrant.evaluation.report._report import SUFFIXES, Provenance, need_extra
 
-    check_output(output, SUFFIXES, val, test, labels, test_labels, class_names)
+    inputs.check_output(output, SUFFIXES, val, test, labels, test_labels, class_names)
     if output.exists() and not force:
         raise FileExistsError(
             f"{output} is there already: say --force to replace it, or name another with -o"
@@ -73,12 +65,12 @@ def report(
     need_extra()  # before the work
     if val is None and (labels is not None or test_labels is not None):
         raise ValueError("--labels and --test-labels go with VAL: the embedded scores have theirs")
-    reading = how_to_read(kind, scores_key, labels_key, max_size, weights_key=weights_key)
+    reading = inputs.how_to_read(kind, scores_key, labels_key, max_size, weights_key=weights_key)
     if val is None:
-        rows = pair_arguments(*embedded())
+        rows = inputs.pair_arguments(*inputs.embedded())
     else:
-        pair = read_pair(val, test, (labels, test_labels), ignore_index, **reading)
-        rows = pair_arguments(*pair)
+        pair = inputs.read_pair(val, test, (labels, test_labels), ignore_index, **reading)
+        rows = inputs.pair_arguments(*pair)
     digests = []
     for file in (val, labels, test, test_labels):
         if file is not None:
@@ -86,19 +78,20 @@ def report(
                 digests.append((file.name, file_digest(stream, "sha256").hexdigest()))
     names = None
     if class_names is not None:
-        with about(class_names):
+        with inputs.about(class_names):
             names = class_names.read_text("utf-8").splitlines()
+    default = f"Calibration of {inputs.EMBEDDED}" if val is None else "Calibration report"
     with method_bar() as progress:
         made = make_report(
             **rows,
             methods=listed(methods),
             ignore_index=ignore_index,
             class_names=names,
-            title=title or (f"Calibration of {EMBEDDED}" if val is None else "Calibration report"),
+            title=title or default,
             provenance=Provenance(
                 command=shlex.join(["calibrant", *sys.argv[1:]]),
                 files=tuple(digests),
-                demonstration=EMBEDDED if val is None else "",
+                demonstration=inputs.EMBEDDED if val is None else "",
             ),
             progress=progress,
             notion=notion,
@@ -107,7 +100,8 @@ def report(
     made.save(output)
     if val is None:
         say(
-            f"Demonstration data: these are the logits of {EMBEDDED}, which come with calibrant, "
-            "and not those of a model of yours. For your own: calibrant report val.npz test.npz"
+            f"Demonstration data: these are the logits of {inputs.EMBEDDED}, which come with "
+            "calibrant, and not those of a model of yours. For your own: calibrant report val.npz "
+            "test.npz"
         )
     say(*made.summary, f"wrote {output}")

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO
 
 from calibrant.common.errors import FileError, closest
 from calibrant.common.memory import available_memory, lacks_memory, size_text
@@ -151,7 +151,14 @@ def replacing(path: FilePath) -> Iterator[IO[bytes]]:
         os.replace(temporary, target)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        _raise_about(path, temporary, error)
+        # torch raises one of its own over that of the system, NumPy one without a number
+        cause = error.__context__ if isinstance(error, RuntimeError) else error
+        if not isinstance(cause, OSError) or cause.filename not in (None, os.fspath(temporary)):
+            raise
+        if cause.errno is None:
+            raise OSError(f"{path} could not be written whole: {cause}") from None
+        # an error of the system is about the file that was asked for
+        raise OSError(cause.errno, cause.strerror, os.fspath(path)) from None
 
 
 def write_text(path: FilePath, text: str) -> None:
@@ -204,17 +211,6 @@ def _destination(path: Path) -> tuple[Path, os.stat_result | None]:
     if refusal is not None:
         raise OSError(*refusal, os.fspath(path))
     return target, before
-
-
-def _raise_about(path: Path, temporary: Path, error: BaseException) -> NoReturn:
-    """Raise an error; one of the system is about the file that was asked for."""
-    # torch raises one of its own over that of the system, NumPy one without a number
-    cause = error.__context__ if isinstance(error, RuntimeError) else error
-    if not isinstance(cause, OSError) or cause.filename not in (None, os.fspath(temporary)):
-        raise error
-    if cause.errno is None:
-        raise OSError(f"{path} could not be written whole: {cause}") from None
-    raise OSError(cause.errno, cause.strerror, os.fspath(path)) from None
 
 
 # --- files of others --------------------------------------------------------------------------

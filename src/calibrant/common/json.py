@@ -68,28 +68,22 @@ def unsealed(text: str) -> str | None:
     return body if text == sealed(body) else None
 
 
-def plain(value: Any) -> Any:
-    """Tuples and arrays as lists, in nested dicts and lists."""
+def plain(value: Any, *, finite: bool = False) -> Any:
+    """Tuples and arrays as lists, in nested dicts and lists; ``finite``: None for an infinity."""
     if isinstance(value, dict):
-        return {name: plain(part) for name, part in value.items()}
+        return {name: plain(part, finite=finite) for name, part in value.items()}
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+        if not finite:
+            return value
     if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    return value.tolist() if isinstance(value, np.ndarray) else value
+        return [plain(part, finite=finite) for part in value]
+    return None if finite and isinstance(value, float) and not np.isfinite(value) else value
 
 
 def dumps(document: Any, indent: int | None = None) -> str:
     """JSON text of nested dicts, lists, tuples and arrays; null stands for an infinite number."""
-
-    def finite(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: finite(part) for name, part in value.items()}
-        if isinstance(value, list | tuple):
-            return [finite(part) for part in value]
-        if isinstance(value, np.ndarray):
-            return finite(value.tolist())
-        return None if isinstance(value, float) and not np.isfinite(value) else value
-
-    return json.dumps(finite(document), indent=indent, allow_nan=False)
+    return json.dumps(plain(document, finite=True), indent=indent, allow_nan=False)
 
 
 class PlainDocument:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from calibrant.common.types import Progress
-from calibrant.common.types import Report as Report
+from calibrant.common.types import Progress, Report
 
 PATIENCE = 1.0  # seconds before anything is shown
 
@@ -22,32 +21,30 @@ def reporter(title: str, progress: Progress = True) -> Iterator[Report]:
     if not progress:
         yield lambda done, total: None
         return
-    bar = _Bar(title)
-    try:
-        yield bar.report
-    finally:
-        if bar.shown is not None:
-            bar.shown.stop()
+    started, last = time.monotonic(), 0.0
+    bar: Any = None  # one of rich
+    task: Any = None
 
-
-class _Bar:
-    def __init__(self, title: str) -> None:
-        self.title, self.started, self.last = title, time.monotonic(), 0.0
-        self.shown: Any = None  # a bar of rich
-
-    def report(self, done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
+        nonlocal last, bar, task
         now = time.monotonic()
-        if now - self.started < PATIENCE or now - self.last < 0.1:
+        if now - started < PATIENCE or now - last < 0.1:
             return
-        self.last = now
-        if self.shown is None:
+        last = now
+        if bar is None:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
             columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             console = Console(stderr=True)
             shown = Progress("{task.description}", *columns, console=console, transient=True)
-            self.task = shown.add_task(self.title, total=total)
+            task = shown.add_task(title, total=total)
             shown.start()
-            self.shown = shown
-        self.shown.update(self.task, completed=done, total=total)
+            bar = shown
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield report
+    finally:
+        if bar is not None:
+            bar.stop()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 from weakref import WeakSet
 
@@ -55,16 +56,63 @@ def available_cores() -> int:
 
 @contextmanager
 def mapping(threads: int) -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], Any]]:
-    """A ``map`` on so many threads; on one, that of this thread.
+    """A ``map`` on so many threads, ordered as its items; on one thread, Python's own.
 
-    Threads cost more than little work takes, and Ctrl-C while Python starts one may leave a thread
-    that never ends.
+    Threads hand over work and results by ``SimpleQueue``, whose steps no Ctrl-C can cut in two.
+    A ``ThreadPoolExecutor`` waits for ever where one arrives while a future's lock is taken.
     """
     if threads == 1:
         yield map
         return
-    with ThreadPoolExecutor(threads) as pool:
-        yield pool.map
+    todo: SimpleQueue[Any] = SimpleQueue()
+    ended: SimpleQueue[None] = SimpleQueue()
+
+    def work() -> None:
+        while (task := todo.get()) is not None:
+            function, place, item, done = task
+            try:
+                done.put((place, function(item), None))
+            except BaseException as error:
+                done.put((place, None, error))
+        ended.put(None)
+
+    def on_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        done: SimpleQueue[tuple[int, Any, BaseException | None]] = SimpleQueue()
+        count = 0
+        for item in items:
+            todo.put((function, count, item, done))
+            count += 1
+        return _in_order(done, count)
+
+    started = 0
+    try:
+        for _ in range(threads):
+            _thread.start_new_thread(work, ())  # a Thread's start takes locks, too
+            started += 1
+        yield on_threads
+    finally:
+        with suppress(Empty):
+            while True:  # work that nobody waits for any more
+                todo.get_nowait()
+        for _ in range(started):
+            todo.put(None)
+        for _ in range(started):
+            ended.get()
+
+
+def _in_order(
+    done: SimpleQueue[tuple[int, Any, BaseException | None]], count: int
+) -> Iterator[Any]:
+    """Results as soon as all before them are there; an error is raised in its place."""
+    early: dict[int, tuple[Any, BaseException | None]] = {}
+    for place in range(count):
+        while place not in early:
+            number, result, error = done.get()
+            early[number] = result, error
+        result, error = early.pop(place)
+        if error is not None:
+            raise error
+        yield result
 
 
 class _OneThread:

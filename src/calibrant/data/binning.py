@@ -7,7 +7,6 @@ estimates, from many narrow bins, and the resampling tests, from many statistics
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from reprlib import repr as shown
 from typing import Any, Literal, Self, get_args
@@ -189,7 +188,19 @@ class BinStats(Shown):
         >>> BinStats.from_confidence([0.75, 0.75], [True, False]).error()
         0.25
         """
-        confidence, correct, weight = as_confidences(confidence, correct, sample_weight)
+        confidence, correct = as_numpy(confidence), as_numpy(correct)
+        for name, values in (("confidence", confidence), ("correct", correct)):
+            if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "fiub":
+                raise ValueError(
+                    f"{name} must be numbers of shape (rows,) with at least one row, "
+                    f"got shape {values.shape} of dtype {values.dtype}"
+                )
+        if len(confidence) != len(correct):
+            raise ValueError(
+                "confidence and correct must have the same rows, "
+                f"got {len(confidence)} and {len(correct)}"
+            )
+        weight = None if sample_weight is None else as_weights(sample_weight, len(confidence))
         if edges is None:
             edges = make_edges(confidence, n_bins, scheme, weight)
         squares = None if weight is None else copy_squares(weight)
@@ -207,15 +218,21 @@ class BinStats(Shown):
         """The sums of columns; what the weights' squares are is for the caller to say."""
         size = len(edges) - 1
         sums = np.zeros((4, size))
-        for part in row_chunks(len(confidence)):
+        for start in range(0, len(confidence), _CHUNK):
+            part = slice(start, start + _CHUNK)
             values, hits = np.asarray(confidence[part], np.float64), correct[part]
-            _check_share(values, "confidence", part.start)
-            if hits.dtype != np.bool_:
-                _check_share(hits, "correct", part.start)
+            for name, column in (("confidence", values), ("correct", hits)):
+                if column.dtype == np.bool_:
+                    continue
+                if not (column.min() >= -_SLACK and column.max() <= 1.0 + _SLACK):  # or NaN
+                    row = np.flatnonzero(~((column >= -_SLACK) & (column <= 1.0 + _SLACK)))[0]
+                    raise ValueError(
+                        f"{name} must lie in [0, 1], got {column[row]} at row {start + row}"
+                    )
             index = bin_index(values, edges)
             if weight is None or squares is None:
                 count = np.bincount(index, minlength=size)
-                hit, confident = (np.bincount(index, column, size) for column in (hits, values))
+                confident, hit = np.bincount(index, values, size), np.bincount(index, hits, size)
                 sums += np.stack([count, confident, hit, count])
             else:
                 chunk = weight[part]
@@ -306,16 +323,12 @@ class BinStats(Shown):
             ``accuracy`` and ``gap``, the last three as fractions and missing where a bin is empty.
         """
         filled = self.weight > 0.0
-        means = {
-            name: [value if some else None for value, some in zip(column, filled, strict=True)]
-            for name, column in (
-                ("confidence", self.confidence.tolist()),
-                ("accuracy", self.accuracy.tolist()),
-                ("gap", self.gap.tolist()),
-            )
-        }
-        edges = {"low": self.edges[:-1].tolist(), "high": self.edges[1:].tolist()}
-        return frame_of({**edges, "weight": self.weight.tolist(), **means}, backend)
+        columns = {"low": self.edges[:-1], "high": self.edges[1:], "weight": self.weight}
+        lists = {name: column.tolist() for name, column in columns.items()}
+        for name in ("confidence", "accuracy", "gap"):
+            means = zip(getattr(self, name).tolist(), filled, strict=True)
+            lists[name] = [value if some else None for value, some in means]
+        return frame_of(lists, backend)
 
     def _tables(self) -> list[Table]:
         rows = []
@@ -340,42 +353,6 @@ def calibration_error(stats: BinStats, norm: Norm = 1) -> Floats:
     if norm == "max":
         return np.asarray(gap.max(axis=-1))
     return np.sqrt((stats.share * gap**2).sum(axis=-1))
-
-
-# --- rows on their way into bins --------------------------------------------------------------
-
-
-def row_chunks(rows: int) -> Iterator[slice]:
-    """Slices of rows, small enough for the cache."""
-    return (slice(start, min(start + _CHUNK, rows)) for start in range(0, rows, _CHUNK))
-
-
-def as_confidences(
-    confidence: Any, correct: Any, sample_weight: Any
-) -> tuple[NDArray[Any], NDArray[Any], Floats | None]:
-    """Three checked columns of the same length in main memory; values are checked in the chunks."""
-    confidence, correct = as_numpy(confidence), as_numpy(correct)
-    for name, values in (("confidence", confidence), ("correct", correct)):
-        if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "fiub":
-            raise ValueError(
-                f"{name} must be numbers of shape (rows,) with at least one row, "
-                f"got shape {values.shape} of dtype {values.dtype}"
-            )
-    if len(confidence) != len(correct):
-        raise ValueError(
-            "confidence and correct must have the same rows, "
-            f"got {len(confidence)} and {len(correct)}"
-        )
-    if sample_weight is not None:
-        sample_weight = as_weights(sample_weight, len(confidence))
-    return confidence, correct, sample_weight
-
-
-def _check_share(values: NDArray[Any], name: str, first_row: int) -> None:
-    if values.min() >= -_SLACK and values.max() <= 1.0 + _SLACK:  # False for NaN
-        return
-    row = int(np.flatnonzero(~((values >= -_SLACK) & (values <= 1.0 + _SLACK)))[0])
-    raise ValueError(f"{name} must lie in [0, 1], got {values[row]} at row {first_row + row}")
 
 
 def _ratio(top: Floats, bottom: Floats, empty: float = np.nan) -> Floats:

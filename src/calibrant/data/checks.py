@@ -9,28 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
-from calibrant.common.arrays import (
-    DEVICE_TILE_ELEMENTS,
-    FEW_ROWS,
-    as_working_float,
-    place_of,
-    row_max,
-    row_sums,
-    row_tiles,
-    to_numpy,
-)
+from calibrant.common import arrays
+from calibrant.common.arrays import as_working_float, row_sums, to_numpy
 from calibrant.common.types import Array, InputKind, Labels, RowRule
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-50, 1e50  # fourth powers and their sums stay ordinary
 _KINDS = get_args(InputKind)
 ROUNDING = 1e-4  # how far above 1 a probability may be: sums of float32 end there
 ROUNDED = 0.11  # how far rounding to one or two digits may take the sum of a row from 1
+_SAY_LOGITS = '. If they are logits, say input="logits"'
 SUM_TOLERANCE = 1e-3  # how far a row of probabilities may be from 1: float16 loses that much
 
 
@@ -165,10 +158,10 @@ def check_logits(tile: Array, first_row: int = 0) -> None:
     Where the sum of all is finite, so is each, which is quickly seen.
     """
     if isinstance(tile, np.ndarray):
-        sums = tile if len(tile) <= FEW_ROWS else row_sums(tile)
+        sums = tile if len(tile) <= arrays.FEW_ROWS else row_sums(tile)
         if math.isfinite(np.add.reduce(sums, axis=None)):
             return
-    check_peaks(tile, row_max(tile), first_row)
+    check_peaks(tile, arrays.row_max(tile), first_row)
 
 
 def check_peaks(tile: Array, peaks: Array, first_row: int = 0, name: str = "logits") -> None:
@@ -213,15 +206,18 @@ def check_probabilities(
     """Refuse values outside [0, 1] and, where rows="strict", rows that do not sum to 1."""
     if rows not in get_args(RowRule):
         raise ValueError(f'rows must be "strict", "normalize" or "raw", got {rows!r}')
-    for place in row_tiles(probs, DEVICE_TILE_ELEMENTS):
+    for place in arrays.row_tiles(probs, arrays.DEVICE_TILE_ELEMENTS):
         tile, first = probs[place], first_row + place.start
         inside = (tile >= -1e-6) & (tile <= 1.0 + ROUNDING)  # False for NaN
         if not bool(array_namespace(tile).all(inside)):
             row, column = np.argwhere(~to_numpy(inside))[0]
-            value = float(tile[int(row), int(column)])
+            values = to_numpy(tile).astype(np.float64)
+            hint = _SAY_LOGITS if np.isfinite(values).all() else ""
+            if values.min() >= 0.0 and (np.abs(values.sum(axis=1) - 100.0) < 100.0 * ROUNDED).all():
+                hint = ". They look like percentages: divide them by 100"
             raise ValueError(
-                f"{name} must be probabilities in [0, 1], got {value:.6g} "
-                f"at row {first + row}, class {column}{_probability_hint(tile)}"
+                f"{name} must be probabilities in [0, 1], got {values[row, column]:.6g} "
+                f"at row {first + row}, class {column}{hint}"
             )
         if rows != "strict":
             continue
@@ -237,20 +233,6 @@ def check_probabilities(
             )
 
 
-_SAY_LOGITS = '. If they are logits, say input="logits"'
-
-
-def _probability_hint(tile: Array) -> str:
-    """What values outside [0, 1] probably are, and what to do about it."""
-    values = to_numpy(tile).astype(np.float64)
-    if not np.isfinite(values).all():
-        return ""
-    percent = np.abs(values.sum(axis=1) - 100.0) < 100.0 * ROUNDED
-    if values.min() >= 0.0 and bool(percent.all()):
-        return ". They look like percentages: divide them by 100"
-    return _SAY_LOGITS
-
-
 def normalize_rows(probs: Array, name: str = "probs", first_row: int = 0) -> Array:
     """Non-negative rows divided by their sums."""
     sums = row_sums(probs)
@@ -264,57 +246,6 @@ def normalize_rows(probs: Array, name: str = "probs", first_row: int = 0) -> Arr
 # --- labels and weights -----------------------------------------------------------------------
 
 
-class KeptRows(NamedTuple):
-    """Rows that are not ignored, and their labels."""
-
-    places: NDArray[np.intp]
-    labels: NDArray[Any]
-
-
-def kept_rows(
-    labels: Any, rows: int, ignore_index: int | None, *, may_be_empty: bool = False
-) -> KeptRows | None:
-    """The rows whose label is not ``ignore_index`` (PyTorch marks padding with -100).
-
-    None where all are kept, and for labels of a wrong shape, which are refused elsewhere.
-    """
-    if ignore_index is None or labels is None:
-        return None
-    target = _label_array(labels)
-    if target.ndim == 2 and target.shape[1] == 1:
-        target = target[:, 0]
-    if target.shape != (rows,):
-        return None
-    kept = np.flatnonzero(target != ignore_index)
-    if kept.size == rows:
-        return None
-    if kept.size == 0 and not may_be_empty:
-        raise ValueError(f"every label is the ignore_index {ignore_index}: no row is left")
-    return KeptRows(kept, target[kept])
-
-
-def without_ignored(
-    scores: Any,
-    labels: Any,
-    sample_weight: Any,
-    ignore_index: int | None,
-    *,
-    may_be_empty: bool = False,
-) -> tuple[Any, Any, Any]:
-    """The rows whose label is not ``ignore_index`` (PyTorch marks padding with -100)."""
-    if ignore_index is None:
-        return scores, labels, sample_weight
-    scores = _as_array(scores, "scores")
-    kept = kept_rows(labels, scores.shape[0], ignore_index, may_be_empty=may_be_empty)
-    if kept is None:
-        return scores, labels, sample_weight
-    rows = array_namespace(scores).asarray(kept.places, **place_of(scores))
-    weight = sample_weight
-    if sample_weight is not None:
-        weight = as_weights(sample_weight, scores.shape[0])[kept.places]
-    return array_namespace(scores).take(scores, rows, axis=0), kept.labels, weight
-
-
 def ignored_as_class_0(
     labels: Any, rows: int, ignore_index: int | None
 ) -> tuple[Any, NDArray[np.bool_] | None]:
@@ -325,8 +256,6 @@ def ignored_as_class_0(
     if ignore_index is None:
         return labels, None
     target = _label_array(labels)
-    if target.ndim == 2 and target.shape[1] == 1:
-        target = target[:, 0]
     if target.shape != (rows,):
         return labels, None  # refused where labels are checked
     counts = target != ignore_index
@@ -341,15 +270,18 @@ def as_numpy(values: Any, name: str = "labels") -> NDArray[Any]:
 
 
 def _label_array(labels: Any) -> NDArray[Any]:
-    refuse_masked(labels, "labels")
-    array = as_numpy(labels)
+    """Labels of any shape in main memory; a single column as a 1-D array."""
+    array = labels
+    if type(labels) is not np.ndarray:
+        refuse_masked(labels, "labels")
+        array = as_numpy(labels)
     if array.dtype.kind not in "fiub":
         raise TypeError(
             f"labels must be class indices (integers), got dtype {array.dtype}. From names of "
             "classes: classes, labels = np.unique(names, return_inverse=True), where the order of "
             "classes must be that of the scores' columns"
         )
-    return array
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def as_labels(labels: Any, rows: int, classes: int, names: tuple[str, ...] | None = None) -> Labels:
@@ -357,12 +289,19 @@ def as_labels(labels: Any, rows: int, classes: int, names: tuple[str, ...] | Non
 
     With names of the classes, in the order of the columns, labels may be names.
     """
-    array = as_numpy(labels)
-    if names is not None and array.dtype.kind in "OUT":
-        array = _from_names(array, names)
-    array = _label_array(array if names is not None else labels)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    if names is not None:
+        labels = as_numpy(labels)
+        if labels.dtype.kind in "OUT":
+            numbers = {name: number for number, name in enumerate(names)}
+            unknown = [row for row, name in enumerate(labels) if name not in numbers]
+            if unknown:
+                known = ", ".join(map(repr, names[:10])) + (", .." if len(names) > 10 else "")
+                raise ValueError(
+                    f"labels must be names of classes ({known}), got "
+                    f"{str(labels[unknown[0]])!r} at row {unknown[0]}"
+                )
+            labels = np.array([numbers[name] for name in labels], np.int64)
+    array = _label_array(labels)
     if array.ndim == 2:
         array = _from_one_hot(array, classes)
     if array.ndim != 1:
@@ -384,18 +323,6 @@ def as_labels(labels: Any, rows: int, classes: int, names: tuple[str, ...] | Non
     return array.astype(np.int64)
 
 
-def _from_names(array: NDArray[Any], names: tuple[str, ...]) -> NDArray[np.int64]:
-    numbers = {name: number for number, name in enumerate(names)}
-    unknown = [row for row, name in enumerate(array) if name not in numbers]
-    if unknown:
-        known = ", ".join(map(repr, names[:10])) + (", .." if len(names) > 10 else "")
-        raise ValueError(
-            f"labels must be names of classes ({known}), got {str(array[unknown[0]])!r} at row "
-            f"{unknown[0]}"
-        )
-    return np.array([numbers[name] for name in array], np.int64)
-
-
 _BINARY_HINT = (
     ". A 1-D array of scores is that of a binary model, one score per row; one row alone is "
     "scores.reshape(1, -1)"
@@ -414,7 +341,7 @@ def _label_hint(array: NDArray[Any], classes: int) -> str:
 
 
 def _from_one_hot(array: NDArray[Any], classes: int) -> NDArray[np.int64]:
-    few = array[:FEW_ROWS]
+    few = array[: arrays.FEW_ROWS]
     soft = array.shape[1] == classes and bool(((few >= 0) & (few <= 1)).all())
     if not soft and not np.isin(few, (0, 1)).all():
         raise ValueError(
@@ -459,10 +386,8 @@ def as_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
     return array
 
 
-def as_column(values: Any, name: str, rows: int) -> NDArray[Any] | None:
-    """One value of any type per row, in main memory; None stays None."""
-    if values is None:
-        return None
+def as_column(values: Any, name: str, rows: int) -> NDArray[Any]:
+    """One value of any type per row, in main memory."""
     array = as_numpy(values, name)
     if array.shape != (rows,):
         raise ValueError(f"{name} must have shape ({rows},), got shape {array.shape}")
@@ -484,10 +409,11 @@ def as_covariates(values: Any, rows: int) -> dict[str, NDArray[Any]] | None:
                 )
             matrix = array[:, None] if array.ndim == 1 else array
             values = {f"x{number}": column for number, column in enumerate(matrix.T)}
-    named = {
-        str(name): as_column(column, f"covariate {name}", rows) for name, column in values.items()
+    return {
+        str(name): as_column(column, f"covariate {name}", rows)
+        for name, column in values.items()
+        if column is not None
     }
-    return {name: column for name, column in named.items() if column is not None}
 
 
 def covariate_matrix(
@@ -508,12 +434,7 @@ def covariate_matrix(
     return np.column_stack([covariates[name].astype(np.float64) for name in names])
 
 
-def _refuse_first(
-    bad: NDArray[np.bool_],
-    values: NDArray[Any],
-    rule: str,
-    hint: str = "",
-) -> None:
+def _refuse_first(bad: NDArray[np.bool_], values: NDArray[Any], rule: str, hint: str = "") -> None:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         value = values[row]

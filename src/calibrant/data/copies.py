@@ -1,8 +1,13 @@
-"""Copies of a value: rows with the same scores and label, told apart by keys.
+"""What follows from the content of rows: keys, copies of a value, and an order of the rows.
 
-A key is a number that depends on the content of a row. Every copy of a value has a key of its own,
-so that samples and folds can thin a value with many copies instead of taking or leaving it whole;
-a whole weight counts as so many copies.
+A value is what rows with the same scores and label have in common, and a key is a number that
+depends on the content of a row. Every copy of a value has a key of its own, so that samples and
+folds can thin a value with many copies instead of taking or leaving it whole; a whole weight counts
+as so many copies.
+
+Sums of the same numbers in another order differ in their last digits. Fits of networks, and fits in
+single precision, amplify such differences until they show in the probabilities. So these fits
+first put the rows into an order that does not depend on how they were given.
 """
 
 from __future__ import annotations
@@ -40,30 +45,14 @@ ALWAYS_COPIES = 16  # of one value, however many values there are
 
 @dataclass(frozen=True)
 class Values:
-    """The different values among some rows.
+    """The different values among some rows."""
 
-    Parameters
-    ----------
-    keys : array of shape (values,)
-        The key of each value, in increasing order.
-    first : array of shape (values,)
-        A row that has the value.
-    weight : array of shape (values,)
-        The weight of all its copies together.
-    row : array of shape (rows,)
-        The rows, by value and then by weight.
-    of_row : array of shape (rows,)
-        The value of each of these rows.
-    row_weight : array of shape (rows,)
-        The weight of each of these rows.
-    """
-
-    keys: Keys
-    first: NDArray[np.intp]
-    weight: Floats
-    row: NDArray[np.intp]
-    of_row: NDArray[np.intp]
-    row_weight: Floats
+    keys: Keys  # of each value, in increasing order
+    first: NDArray[np.intp]  # a row that has the value
+    weight: Floats  # of all its copies together
+    row: NDArray[np.intp]  # the rows, by value and then by weight
+    of_row: NDArray[np.intp]  # the value of each of these rows
+    row_weight: Floats  # of each of these rows
 
     @classmethod
     def of(cls, keys: Keys, weight: Floats) -> Values:
@@ -79,19 +68,14 @@ class Values:
         return len(self.first)
 
     @property
-    def counted(self) -> bool:
-        """Whether weights are numbers of copies."""
-        return are_counts(self.row_weight)
-
-    @property
     def many(self) -> NDArray[np.bool_]:
         """Which values have too many copies to look at each of them; a draw stands for that."""
         most = max(ALWAYS_COPIES, MOST_COPIES // len(self))
-        return self.weight > most if self.counted else np.zeros(len(self), bool)
+        return (self.weight > most) & are_counts(self.row_weight)
 
     def copies(self) -> tuple[NDArray[np.intp], Keys, Floats]:
         """The copies of all values but those with ``many``: value, key and weight of each."""
-        if self.counted:
+        if are_counts(self.row_weight):
             number_of = np.where(self.many, 0.0, self.weight).astype(np.intp)
             value = np.repeat(np.arange(len(self)), number_of)
             weight = np.ones(len(value))
@@ -133,3 +117,37 @@ def stirred(keys: Keys) -> Keys:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
     return keys ^ (keys >> np.uint64(31))
+
+
+# --- an order of the rows ---------------------------------------------------------------------
+
+
+def canonical_rows(
+    values: Floats, labels: NDArray[np.integer], weight: Floats
+) -> tuple[NDArray[np.intp], Floats]:
+    """The rows in their own order, and their weights.
+
+    They are sorted by the label's value, so that rows at equal distances are a fair sample, and so
+    that scores which differ by rounding alone keep their order. The rest of a row decides ties.
+
+    Whole weights count repeated rows, so copies of a row become one row with the sum of their
+    weights. Other weights are not added up: they would stand for another number of rows.
+    """
+    own = values[np.arange(len(labels)), labels]
+    order, tied = sorted_with_ties(own)
+    keys = row_keys(values[order[tied]], labels[order[tied]])
+    inner = np.lexsort((weight[order[tied]], keys, own[order[tied]]))
+    order[tied] = order[tied][inner]
+    if not are_counts(weight):
+        return order, weight[order]
+    starts = np.ones(len(order), bool)
+    starts[tied] = np.append(True, (np.diff(own[order[tied]]) > 0) | (np.diff(keys[inner]) != 0))
+    first = np.flatnonzero(starts)
+    return order[first], np.add.reduceat(weight[order], first)
+
+
+def sorted_with_ties(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """An order of rising values, and the places in it of values that occur more than once."""
+    order = np.argsort(values)
+    same = np.diff(values[order]) == 0.0
+    return order, np.flatnonzero(np.append(same, False) | np.append(False, same))

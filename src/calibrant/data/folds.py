@@ -31,21 +31,11 @@ FEWEST_PER_FOLD = 5
 
 @dataclass(frozen=True)
 class Folds:
-    """Rows that lie in one fold each, and the folds.
+    """Rows that lie in one fold each, and the folds."""
 
-    Parameters
-    ----------
-    index : array of ints or None
-        Which of the given rows each of them is; None where no row is split.
-    weight : array
-        The weight of each of them.
-    parts : list of arrays
-        For each fold, which of them it holds out.
-    """
-
-    index: NDArray[np.intp] | None
-    weight: Floats
-    parts: list[NDArray[np.intp]]
+    index: NDArray[np.intp] | None  # which given row each of them is; None where no row is split
+    weight: Floats  # of each of them
+    parts: list[NDArray[np.intp]]  # for each fold, which of them it holds out
 
     def of(self, values: NDArray[Any]) -> NDArray[Any]:
         """What the rows have of something that is given per row."""
@@ -58,16 +48,24 @@ class Folds:
 
 def folds_of(data: Rows, most: int | None = None) -> Folds:
     """Split rows into at most so many folds; by default five, or two where five take too long."""
-    wanted = most or (5 if data.scores.size <= LARGE else 2)
-    count = min(wanted, max(2, int(data.effective_rows) // FEWEST_PER_FOLD))
-    if data.groups is not None:
-        return _folds_of_groups(data, wanted)
-    values = Values.of(row_keys(data.scores, data.labels), data.weight)
-    value, key, weight = values.copies()
+    count = most or (5 if data.scores.size <= LARGE else 2)
+    if data.groups is None:
+        count = min(count, max(2, int(data.effective_rows) // FEWEST_PER_FOLD))
+        values = Values.of(row_keys(data.scores, data.labels), data.weight)
+        value, key, weight = values.copies()
+    else:  # groups in random order, none of which is divided
+        names, value = np.unique(np.asarray(data.groups), return_inverse=True)
+        if len(names) < 2:
+            raise ValueError("cross-validation needs rows of at least two groups, got one group")
+        count = min(count, len(names))
+        weight = np.asarray(np.bincount(value, data.weight), np.float64)
+        key = stirred(np.arange(len(names), dtype=np.uint64))
     order = np.argsort(key, kind="stable")
     middle = np.cumsum(weight[order]) - 0.5 * weight[order]
-    fold = np.empty(len(value), np.intp)
+    fold = np.empty(len(key), np.intp)
     fold[order] = np.minimum(count * middle / weight.sum(), count - 1).astype(np.intp)
+    if data.groups is not None:
+        return Folds(None, data.weight, _parts(fold[value], count))
     if len(value) == len(values.row):  # every row is one copy: rows and copies are in one order
         of_row = np.empty(len(fold), np.intp)
         of_row[values.row] = fold
@@ -82,20 +80,6 @@ def folds_of(data: Rows, most: int | None = None) -> Folds:
     held_out[many, count - 1] = left
     split, fold = np.nonzero(held_out)
     return Folds(values.first[split], held_out[split, fold], _parts(fold, count))
-
-
-def _folds_of_groups(data: Rows, wanted: int) -> Folds:
-    """Groups in random order, cut into folds of about equal weight; none is divided."""
-    names, group = np.unique(np.asarray(data.groups), return_inverse=True)
-    if len(names) < 2:
-        raise ValueError("cross-validation needs rows of at least two groups, got one group")
-    count = min(wanted, len(names))
-    weight = np.bincount(group, data.weight)
-    order = np.argsort(stirred(np.arange(len(names), dtype=np.uint64)), kind="stable")
-    middle = np.cumsum(weight[order]) - 0.5 * weight[order]
-    fold = np.empty(len(names), np.intp)
-    fold[order] = np.minimum(count * middle / weight.sum(), count - 1).astype(np.intp)
-    return Folds(None, data.weight, _parts(fold[group], count))
 
 
 def _parts(fold: NDArray[np.intp], count: int) -> list[NDArray[np.intp]]:

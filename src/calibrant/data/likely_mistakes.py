@@ -7,6 +7,7 @@ a few rows, so that looking costs next to nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import add
 
 import numpy as np
 
@@ -22,12 +23,6 @@ FEW = 16  # rows that tell what an array holds
 LIKE_PROBABILITIES = (
     "the array given as logits has non-negative rows that sum to 1: it looks like probabilities"
 )
-
-
-def _few(rows: int) -> slice:
-    """A few of the rows, evenly spread."""
-    step = max(1, rows // FEW)
-    return slice(0, step * FEW, step)
 
 
 # --- probabilities given as logits ------------------------------------------------------------
@@ -56,7 +51,8 @@ def looks_like_probabilities(scores: Array) -> bool:
             if not abs(scores[0].sum(dtype=np.float64) - 1.0) < SUM_TOLERANCE:
                 return False
     rows, classes = scores.shape
-    values = to_numpy(scores[_few(rows)]).astype(np.float64)
+    step = max(1, rows // FEW)  # a few rows, evenly spread
+    values = to_numpy(scores[: step * FEW : step]).astype(np.float64)
     if not (len(values) and values.min() >= 0.0 and values.max() <= 1.0 + SUM_TOLERANCE):
         return False
     if classes == 2 and not values[:, 0].any():  # the logits (0, s) of a binary model
@@ -80,9 +76,10 @@ def refuse_label_column(scores: Array, labels: Labels) -> None:
     rows = len(labels)
     if rows < FEW or labels.min() == labels.max():
         return
-    few = _few(rows)
+    step = rows // FEW  # a few rows, evenly spread
+    few = slice(0, step * FEW, step)
     values = to_numpy(scores[few])
-    for column in np.flatnonzero((values == labels[few][:, None]).all(axis=0)):
+    for column in np.flatnonzero((values == labels[few, None]).all(axis=0)):
         others = np.delete(values, column, axis=1)
         same = bool((to_numpy(scores[:, int(column)]) == labels).all())
         if same and not np.isin(others, (0.0, 1.0)).all():
@@ -103,37 +100,18 @@ class Association:
     shares of the classes among the labels. The agreement is the sum of p_y - p . f. Labels in
     random order give it the mean 0 and, as every sum of such a form, the variance of (p - q)_y
     with y drawn from f, summed over the rows. Were p right, its mean would be the sum of
-    p . (p - q). All numbers add up over batches of rows.
-
-    Parameters
-    ----------
-    rows : int
-        The rows looked at.
-    agreement : float
-        The sum of p_y - p . f.
-    variance : float
-        That of the agreement for labels in random order.
-    claimed : float
-        What the agreement would be on average, were p right.
-    poor_variance : float
-        That of the agreement for a poor model: one label in four is drawn from p, the others from
-        f.
+    p . (p - q). Of a poor model, one label in four is drawn from p and the others from f. All
+    numbers add up over batches of rows.
     """
 
-    rows: int = 0
+    rows: int = 0  # that were looked at
     agreement: float = 0.0
-    variance: float = 0.0
-    claimed: float = 0.0
-    poor_variance: float = 0.0
+    variance: float = 0.0  # of the agreement for labels in random order
+    claimed: float = 0.0  # what the agreement would be on average, were p right
+    poor_variance: float = 0.0  # of the agreement for a poor model
 
     def __add__(self, other: Association) -> Association:
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Association(*(mine + theirs for mine, theirs in pairs))
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether there is no doubt that labels and scores belong together."""
-        return self.agreement > 6.0 * self.variance**0.5
+        return Association(*map(add, vars(self).values(), vars(other).values()))
 
     @property
     def looks_absent(self) -> bool:
@@ -163,7 +141,7 @@ def association(rows: Rows) -> Association:
     while True:
         spread = np.linspace(0, len(used) - 1, count).astype(np.int64)
         found = _association_of_all(rows.take(used[spread]))
-        if found.is_clear or count == most:
+        if found.agreement > 6.0 * found.variance**0.5 or count == most:  # clear, or all there is
             return found
         count = min(8 * count, most)
 
@@ -189,9 +167,9 @@ def _association_of_all(rows: Rows) -> Association:
             mean_square - mean**2,
         )
         total += p.sum(axis=0)
-        sums += [part.sum() for part in parts]
+        sums += np.stack(parts).sum(axis=1)
     q = total / len(rows)
-    agreement, variance, claimed, poor_variance = (float(value) for value in sums)
+    agreement, variance, claimed, poor_variance = sums.tolist()
     variance -= len(rows) * float(q * q @ share - (q @ share) ** 2)
     claimed -= len(rows) * float(q @ q)
     # rounding may leave less than nothing of a variance

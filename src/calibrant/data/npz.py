@@ -47,9 +47,29 @@ class Archive:
         return list(self._members)
 
     def read(self, names: list[str], allowed: Expansion) -> list[NDArray[Any]]:
-        """The arrays of these names, if they may be so large."""
-        allowed.check(sum(self._size(name) for name in names))
-        return [self._array(name) for name in names]
+        """The arrays of these names, if they are as large as their headers claim, and may be."""
+        total = 0
+        for name in names:
+            info = self._members[name]
+            if info.compress_type not in _COMPRESSIONS:
+                raise FileError(
+                    f"{self.path}: {name!r} is compressed in a way that NumPy never uses"
+                )
+            with self._zip.open(info) as member:
+                try:
+                    claimed = claimed_size(member)
+                except PickledError as error:
+                    raise FileError(f"{self.path}: {name!r} {error}") from None
+                there = info.file_size - member.tell()
+            if claimed != there:
+                raise _lie(f"the header of {name!r}", claimed, there)
+            total += claimed
+        allowed.check(total)
+        arrays = []
+        for name in names:
+            with self._zip.open(self._members[name]) as member:
+                arrays.append(np.asarray(npy.read_array(member, allow_pickle=False)))
+        return arrays
 
     def head(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
         """The shape and type of an array; None where it is not a plain array."""
@@ -59,25 +79,6 @@ class Archive:
         except ValueError:
             return None
         return None if dtype.hasobject else (shape, dtype)
-
-    def _size(self, name: str) -> int:
-        """The bytes of an array, as its header claims; the directory of the archive must agree."""
-        info = self._members[name]
-        if info.compress_type not in _COMPRESSIONS:
-            raise FileError(f"{self.path}: {name!r} is compressed in a way that NumPy never uses")
-        with self._zip.open(info) as member:
-            try:
-                claimed = claimed_size(member)
-            except PickledError as error:
-                raise FileError(f"{self.path}: {name!r} {error}") from None
-            there = info.file_size - member.tell()
-        if claimed != there:
-            raise _lie(f"the header of {name!r}", claimed, there)
-        return claimed
-
-    def _array(self, name: str) -> NDArray[Any]:
-        with self._zip.open(self._members[name]) as member:
-            return np.asarray(npy.read_array(member, allow_pickle=False))
 
 
 @contextmanager

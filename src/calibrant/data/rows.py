@@ -16,28 +16,11 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from calibrant.common.arrays import (
-    as_working_float,
-    laid_out,
-    like,
-    place_of,
-    row_max,
-    row_tiles,
-)
+from calibrant.common.arrays import as_working_float, laid_out, like, place_of, row_max, row_tiles
 from calibrant.common.types import Array, Floats, InputKind, Labels, WeightMeaning
-from calibrant.data.checks import (
-    as_column,
-    as_covariates,
-    as_labels,
-    as_scores,
-    as_weights,
-    check_logits,
-    check_probabilities,
-    covariate_matrix,
-    kept_rows,
-)
+from calibrant.data import checks
+from calibrant.data.copies import canonical_rows
 from calibrant.data.folds import Folds, folds_of
-from calibrant.data.row_order import canonical_rows
 from calibrant.data.weights import are_counts, effective_rows
 from calibrant.formulas import Formula, FormulaRows
 from calibrant.formulas._array_operations import NUMPY, ops_of
@@ -62,8 +45,8 @@ class Rows:
     input : {"logits", "probs"}, default "logits"
         What the scores are.
     weights : {"auto", "importance", "counts"}, default "auto"
-        What weights mean: how much each row matters, or how often it is repeated; "auto" takes whole
-        weights as counts.
+        What weights mean: how much each row matters, or how often it is repeated; "auto" takes
+        whole weights as counts.
     classes : tuple of str, optional
         The names of the classes, in the order of the columns.
     groups : array of shape (rows,), optional
@@ -113,26 +96,31 @@ class Rows:
         Shapes, labels and weights are checked here, values of the scores where they are read.
         ``n_classes`` is the number of classes that is expected, if one is.
         """
-        array = as_scores(scores, input, n_classes, may_be_empty=may_be_empty)
+        array = checks.as_scores(scores, input, n_classes, may_be_empty=may_be_empty)
         rows, columns = array.shape
-        kept = kept_rows(labels, rows, ignore_index, may_be_empty=may_be_empty)
+        kept = None
+        if ignore_index is not None and labels is not None:
+            labels, kept = checks.ignored_as_class_0(labels, rows, ignore_index)
+            if kept is not None and not (kept.any() or may_be_empty):
+                raise ValueError(f"every label is the ignore_index {ignore_index}: no row is left")
         result = cls(
             array,
-            sample_weight=None if sample_weight is None else as_weights(sample_weight, rows),
+            sample_weight=None if sample_weight is None else checks.as_weights(sample_weight, rows),
             input=input,
             weights=weights,
             classes=None if classes is None else tuple(classes),
-            groups=as_column(groups, "groups", rows),
-            segments=as_column(segments, "segments", rows),
-            covariates=as_covariates(covariates, rows),
+            groups=None if groups is None else checks.as_column(groups, "groups", rows),
+            segments=None if segments is None else checks.as_column(segments, "segments", rows),
+            covariates=None if covariates is None else checks.as_covariates(covariates, rows),
         )
         if kept is not None:
-            result, labels = result.take(kept.places), kept.labels
+            result, labels = result.take(kept), labels[kept]
+            rows = len(result)
             if result.sample_weight is not None:
-                as_weights(result.sample_weight, len(result))  # which may all be zero
+                checks.as_weights(result.sample_weight, rows)  # which may all be zero
         if labels is None:
             return result
-        return replace(result, labels=as_labels(labels, len(result), columns, result.classes))
+        return replace(result, labels=checks.as_labels(labels, rows, columns, result.classes))
 
     @classmethod
     def unlabelled(
@@ -176,30 +164,27 @@ class Rows:
 
     # --- choosing rows ---
 
-    def __getitem__(self, rows: slice) -> Self:
-        """Consecutive rows, without a copy."""
-        return self._chosen(rows, self.scores[rows])
-
     def take(self, index: Any) -> Self:
-        """Choose rows by their numbers, or by a mask that is true for them."""
-        index = np.asarray(index)
-        if index.dtype == bool:
-            index = np.flatnonzero(index)
-        if isinstance(self.scores, np.ndarray):
-            return self._chosen(index, self.scores[index])
-        xp = array_namespace(self.scores)
-        places = xp.asarray(index, **place_of(self.scores))
-        return self._chosen(index, xp.take(self.scores, places, axis=0))
-
-    def _chosen(self, index: Any, scores: Array) -> Self:
-        columns: dict[str, Any] = {
-            name: None if getattr(self, name) is None else getattr(self, name)[index]
-            for name in ("labels", "sample_weight", "groups", "segments")
-        }
+        """Choose rows by their numbers, by a mask, or by a slice, which copies nothing."""
+        if not isinstance(index, slice):
+            index = np.asarray(index)
+            index = np.flatnonzero(index) if index.dtype == bool else index
+        if isinstance(index, slice) or isinstance(self.scores, np.ndarray):
+            scores = self.scores[index]
+        else:
+            xp = array_namespace(self.scores)
+            places = xp.asarray(index, **place_of(self.scores))
+            scores = xp.take(self.scores, places, axis=0)
+        columns: dict[str, Any] = {}
+        for name in ("labels", "sample_weight", "groups", "segments"):
+            column = getattr(self, name)
+            columns[name] = None if column is None else column[index]
         if self.covariates is not None:
             named = self.covariates.items()
             columns["covariates"] = {name: column[index] for name, column in named}
         return replace(self, scores=scores, **columns)
+
+    __getitem__ = take
 
     @classmethod
     def concat(cls, parts: Sequence[Rows]) -> Rows:
@@ -232,7 +217,8 @@ class Rows:
 
     def tiles(self, elements: int) -> Iterator[tuple[slice, Self]]:
         """Consecutive rows of about so many scores each, and where they are."""
-        return ((tile, self[tile]) for tile in row_tiles(self.scores, elements))
+        for tile in row_tiles(self.scores, elements):
+            yield tile, self[tile]
 
     def in_canonical_order(self) -> Rows:
         """The rows in an order of their own; copies of a row are one row with their weight."""
@@ -259,9 +245,9 @@ class Rows:
         if isinstance(tile, np.ndarray):
             tile = laid_out(tile)
         if self.input == "logits":
-            check_logits(tile, first_row)
+            checks.check_logits(tile, first_row)
             return tile
-        check_probabilities(tile, first_row=first_row)
+        checks.check_probabilities(tile, first_row=first_row)
         if not isinstance(tile, np.ndarray):
             return ordered_log_odds(tile, ops_of(tile))
         logits = log_odds(tile, NUMPY)
@@ -272,5 +258,5 @@ class Rows:
         """What a formula reads of these rows, in the arrays of the given logits."""
         if "covariates" not in formula.needs:
             return FormulaRows(logits)
-        matrix = covariate_matrix(self.covariates, formula.covariate_names)
+        matrix = checks.covariate_matrix(self.covariates, formula.covariate_names)
         return FormulaRows(logits, like(matrix.astype(str(logits.dtype).split(".")[-1]), logits))

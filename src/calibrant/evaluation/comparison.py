@@ -12,22 +12,12 @@ from calibrant.common.json import PlainDocument
 from calibrant.common.progress import reporter
 from calibrant.common.tables import BEST, TIED, Backend, Shown, Table, counted, frame_of
 from calibrant.common.types import InputKind, Progress, RandomState, generator
-from calibrant.evaluation.cross_validation import (
-    DEFAULT_FOLDS,
-    Experiment,
-    HeldOutPredictions,
-    Methods,
-    without_numbers,
-)
+from calibrant.evaluation import cross_validation
+from calibrant.evaluation.cross_validation import Experiment, HeldOutPredictions, Methods
+from calibrant.metrics import _intervals as intervals
 from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._differences import ComparedModel, Difference, differences_to_best
-from calibrant.metrics._intervals import (
-    DEFAULT_LEVEL,
-    DEFAULT_RESAMPLES,
-    Estimate,
-    check_level,
-    check_resamples,
-)
+from calibrant.metrics._intervals import Estimate
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._notions import RowNotion, row_notion
@@ -368,9 +358,9 @@ def compare(
     metrics: Iterable[str] = DEFAULT_METRICS,
     input: InputKind = "logits",  # noqa: A002 - the word of the whole public interface
     n_bins: int = DEFAULT_BINS,
-    cv: int = DEFAULT_FOLDS,
-    level: float = DEFAULT_LEVEL,
-    n_resamples: int = DEFAULT_RESAMPLES,
+    cv: int = cross_validation.DEFAULT_FOLDS,
+    level: float = intervals.DEFAULT_LEVEL,
+    n_resamples: int = intervals.DEFAULT_RESAMPLES,
     random_state: RandomState = None,
     notion: RowNotion | None = None,
     val_weight: Any = None,
@@ -453,17 +443,11 @@ def compare(
     """
     options = MetricOptions(n_bins, level, n_resamples, random_state, notion)
     experiment = Experiment.of(
-        val_scores,
-        val_labels,
-        test_scores,
-        test_labels,
-        methods=methods,
+        (val_scores, val_labels, val_weight, covariates),
+        (test_scores, test_labels, test_weight, test_covariates),
+        methods,
         input=input,
-        val_weight=val_weight,
-        test_weight=test_weight,
         ignore_index=ignore_index,
-        covariates=covariates,
-        test_covariates=test_covariates,
         cv=cv,
     )
     weighted = experiment.held_out.sample_weight is not None
@@ -477,14 +461,14 @@ class MetricOptions:
     """How metrics are computed; the fields are parameters of ``compare``."""
 
     n_bins: int = DEFAULT_BINS
-    level: float = DEFAULT_LEVEL
-    n_resamples: int = DEFAULT_RESAMPLES
+    level: float = intervals.DEFAULT_LEVEL
+    n_resamples: int = intervals.DEFAULT_RESAMPLES
     random_state: RandomState = None
     notion: RowNotion | None = None
 
     def __post_init__(self) -> None:
-        check_resamples(self.n_resamples, 0)
-        check_level(self.level)
+        intervals.check_resamples(self.n_resamples, 0)
+        intervals.check_level(self.level)
 
 
 def compare_predictions(
@@ -509,23 +493,12 @@ def compare_predictions(
         metric.name: differences_to_best(metric, evidence, weight, level) for metric in metrics
     }
     results = []
-    for method, (accuracy_preserving, fit_seconds, warnings) in fits.items():
-        known, values, found = evidence[method].estimates.by_name, {}, {}
-        for name in names:
-            values[name] = known[name].value
-            if method in differences[name]:
-                found[name] = differences[name][method]
-        results.append(
-            MethodResult(
-                method=method,
-                accuracy_preserving=accuracy_preserving,
-                values=values,
-                estimates={name: known[name] for name in names},
-                differences=found,
-                fit_seconds=fit_seconds,
-                notes=warnings,
-            )
-        )
+    for method, (keeps_arg_max, seconds, notes) in fits.items():
+        known = {name: evidence[method].estimates.by_name[name] for name in names}
+        found = {name: by[method] for name, by in differences.items() if method in by}
+        values = {name: estimate.value for name, estimate in known.items()}
+        result = MethodResult(method, keeps_arg_max, values, known, found, seconds, notes)
+        results.append(result)
     return Comparison(
         results=tuple(results),
         metrics=names,
@@ -579,7 +552,8 @@ def warnings_by_methods(comparison: Comparison) -> list[tuple[str, str]]:
     alike: dict[str, list[tuple[str, str]]] = {}
     for result in comparison:
         for message in result.notes:
-            alike.setdefault(without_numbers(message), []).append((result.method, message))
+            kind = cross_validation.without_numbers(message)
+            alike.setdefault(kind, []).append((result.method, message))
     found = []
     for (method, message), *others in alike.values():
         rest = ", ".join(other for other, _ in others)

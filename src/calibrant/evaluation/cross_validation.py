@@ -22,14 +22,10 @@ from calibrant.common.arrays import to_numpy
 from calibrant.common.errors import noted, warn
 from calibrant.common.memory import lacks_memory
 from calibrant.common.types import InputKind, Report
+from calibrant.data import likely_mistakes
 from calibrant.data.binning import check_count
 from calibrant.data.checks import as_numpy
 from calibrant.data.folds import Folds
-from calibrant.data.likely_mistakes import (
-    LIKE_PROBABILITIES,
-    looks_like_probabilities,
-    warn_if_probabilities,
-)
 from calibrant.data.rows import Rows
 from calibrant.metrics._labelled import labelled
 
@@ -38,6 +34,7 @@ _NUMBERS_OF_FIRST = "; the numbers are those of the first"  # of the folds that 
 
 Method = str | Calibrator
 Methods = Method | Iterable[Method] | Mapping[str, Method]
+Given = tuple[Any, Any, Any, Any]  # scores, labels, weights and covariates, as users give them
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,8 @@ class Experiment:
     weight lies in several folds were split.
 
     >>> logits, labels = [[3.0, 0.0], [0.0, 3.0], [2.0, 0.0], [0.0, 1.0]], [0, 1, 1, 0]
-    >>> experiment = Experiment.of(logits, labels, logits, labels, methods=["base", "ts"])
+    >>> given = logits, labels, None, None
+    >>> experiment = Experiment.of(given, given, ["base", "ts"])
     >>> [(one.method, one.rows.scores.shape) for one in experiment.run()]
     [('base', (4, 2)), ('ts', (4, 2))]
     """
@@ -74,45 +72,37 @@ class Experiment:
     @classmethod
     def of(
         cls,
-        val_scores: Any,
-        val_labels: Any,
-        test_scores: Any = None,
-        test_labels: Any = None,
-        *,
+        val: Given,
+        test: Given = (None, None, None, None),
         methods: Methods | None = None,
+        *,
         input: InputKind = "logits",  # noqa: A002 - the word of the whole public interface
-        val_weight: Any = None,
-        test_weight: Any = None,
         ignore_index: int | None = None,
-        covariates: Any = None,
-        test_covariates: Any = None,
         cv: int = DEFAULT_FOLDS,
     ) -> Experiment:
-        """Check everything before the first fit; the arguments are those of ``compare``."""
+        """Check everything before the first fit; without test scores, rows are cross-validated."""
         checked = partial(Rows.of, input=input, ignore_index=ignore_index)
-        train = checked(val_scores, val_labels, val_weight, covariates=covariates)
-        if test_scores is None:
+        train = checked(*val[:3], covariates=val[3])
+        if test[0] is None:
             names = ("test_labels", "test_weight", "test_covariates")
-            for name, given in zip(names, (test_labels, test_weight, test_covariates), strict=True):
+            for name, given in zip(names, test[1:], strict=True):
                 if given is not None:
                     raise TypeError(
                         f"{name} needs test_scores; without them, rows are cross-validated"
                     )
             return cls.cross_validation(train, methods, cv)
-        if test_labels is None:
+        if test[1] is None:
             raise TypeError("test_scores need test_labels; without both, rows are cross-validated")
         classes = train.n_classes
-        held_out = checked(
-            test_scores, test_labels, test_weight, n_classes=classes, covariates=test_covariates
-        )
+        held_out = checked(*test[:3], n_classes=classes, covariates=test[3])
         if held_out.n_classes != classes:
             raise ValueError(
                 "validation and test scores must have the same classes, got "
                 f"{classes} and {held_out.n_classes}"
             )
         if input == "logits":  # one warning is enough
-            which = train if looks_like_probabilities(train.scores) else held_out
-            warn_if_probabilities(which.scores)
+            first = likely_mistakes.looks_like_probabilities(train.scores)
+            likely_mistakes.warn_if_probabilities((train if first else held_out).scores)
         return cls(unfitted(methods, input, len(train), classes), train, held_out)
 
     @classmethod
@@ -154,7 +144,8 @@ class Experiment:
                     seconds.append(time.perf_counter() - started)
                     part = model.predict_proba(held_out.only(model.uses))
                 # that logits look like probabilities is a matter of the data, and told before
-                every = dict.fromkeys(one for one in told if not one.startswith(LIKE_PROBABILITIES))
+                likely = likely_mistakes.LIKE_PROBABILITIES
+                every = dict.fromkeys(one for one in told if not one.startswith(likely))
                 messages.append(tuple(every))
                 keeps_arg_max = keeps_arg_max and bool(model.accuracy_preserving)
                 if self.folds is None:
@@ -231,8 +222,8 @@ def unfitted(
     names = map(str, methods) if isinstance(methods, Mapping) else None
     found: dict[str, Calibrator] = {}
     for method in methods.values() if isinstance(methods, Mapping) else methods:
-        model = _unfitted_copy(method, kind)
-        name = _default_name(method) if names is None else next(names)
+        default_name, model = _unfitted_copy(method, kind)
+        name = default_name if names is None else next(names)
         if model.two_classes_only and n_classes != 2:
             raise ValueError(f"{type(model).__name__} is for two classes, got {n_classes}")
         if name in found and not isinstance(method, str):
@@ -246,10 +237,13 @@ def unfitted(
     return found
 
 
-def _unfitted_copy(method: Method, kind: InputKind) -> Calibrator:
-    """A calibrator of our own: somebody else's stays as it is."""
+def _unfitted_copy(method: Method, kind: InputKind) -> tuple[str, Calibrator]:
+    """A calibrator of our own (somebody else's stays as it is), and what to call it.
+
+    It is called by the acronym, with the parameters that are not the defaults in brackets.
+    """
     if isinstance(method, str):
-        return calibrator(method, input=kind)
+        return acronym(method), calibrator(method, input=kind)
     if not isinstance(method, Calibrator):
         raise TypeError(f"methods must be names such as 'ts' or calibrators, got {shown(method)}")
     if method.input != kind:
@@ -259,15 +253,7 @@ def _unfitted_copy(method: Method, kind: InputKind) -> Calibrator:
         )
     from sklearn.base import clone  # a second to import: only for those who bring their own
 
-    copy: Calibrator = clone(method)
-    return copy
-
-
-def _default_name(method: Method) -> str:
-    """The acronym; of a calibrator also, in brackets, the parameters that are not the defaults."""
-    if isinstance(method, str):
-        return acronym(method)
     names = {cls: name for name, cls in REGISTRY.items()}
     parameters = repr(method).removeprefix(type(method).__name__)
     name = names.get(type(method), type(method).__name__)
-    return name if parameters == "()" else name + parameters
+    return name if parameters == "()" else name + parameters, clone(method)

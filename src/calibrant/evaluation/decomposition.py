@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from itertools import count
 from reprlib import repr as shown
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import entr
@@ -237,18 +237,31 @@ def decompose(
         def after_a_fold() -> None:
             report(next(done), (1 + n_resamples) * len(folds.parts))
 
-        found = _losses(model, rows, folds, after_a_fold)
+        found, weight = _losses(model, rows, folds, after_a_fold)
         probs = labelled(rows.scores, rows.labels, input=rows.input).probs.astype(np.float64)
         draws = draw_rows(probs, rows.weight, n_resamples, generator(random_state))
-        for index, drawn, weight in draws:
-            calibrated = replace(rows.take(index), labels=drawn, sample_weight=weight)
-            losses = _losses(model, calibrated, calibrated.folds(), after_a_fold)
-            for name in SCORES:
-                null[name].append(losses[name].saving)
-    share = shares(np.bincount(rows.labels, rows.weight, rows.n_classes).astype(np.float64))
+        for index, drawn, drawn_weight in draws:
+            calibrated = replace(rows.take(index), labels=drawn, sample_weight=drawn_weight)
+            losses, split_weight = _losses(model, calibrated, calibrated.folds(), after_a_fold)
+            for name, (before, after) in losses.items():
+                null[name].append(float(shares(split_weight) @ (before - after)))
+    frequency = shares(np.bincount(rows.labels, rows.weight, rows.n_classes).astype(np.float64))
+    uncertainty = {"nll": float(entr(frequency).sum()), "brier": float(1.0 - (frequency**2).sum())}
+    parts, share = {}, shares(weight)
+    for name, (before, after) in found.items():
+        saved = float(share @ (before - after))
+        known = np.isfinite(before).all()  # or else a true class had probability 0
+        parts[name] = ScoreParts(
+            score=float(share @ before),
+            calibration=saved,
+            std_error=error_of_difference(before, after, weight) if known else float("nan"),
+            refinement=float(share @ after),
+            uncertainty=uncertainty[name],
+            null=float(np.mean(null[name])) if n_resamples else None,
+            p_value=p_value_of(saved, np.array(null[name])) if n_resamples else None,
+        )
     return Decomposition(
-        nll=_parts(found["nll"], null["nll"], float(entr(share).sum())),
-        brier=_parts(found["brier"], null["brier"], float(1.0 - (share**2).sum())),
+        **parts,
         method=method if isinstance(method, str) else type(method).__name__,
         n_rows=len(rows),
         n_folds=len(folds.parts),
@@ -256,23 +269,10 @@ def decompose(
     )
 
 
-class _Losses(NamedTuple):
-    """One score per row, as the scores are and after calibration on other folds."""
-
-    before: Floats
-    after: Floats
-    weight: Floats
-
-    @property
-    def saving(self) -> float:
-        """The mean that calibration takes off the score."""
-        return float(shares(self.weight) @ (self.before - self.after))
-
-
 def _losses(
     model: Calibrator, rows: Rows, folds: Folds, after_a_fold: Callable[[], None]
-) -> dict[str, _Losses]:
-    """The log loss and the Brier score of each row, before and after calibration."""
+) -> tuple[dict[str, tuple[Floats, Floats]], Floats]:
+    """The log loss and the Brier score of each row, before and after calibration, and weights."""
     from sklearn.base import clone  # a second to import
 
     rows = folds.rows(rows)
@@ -286,24 +286,4 @@ def _losses(
         nll[fold] = -true
         brier[fold] = np.exp(2.0 * logs).sum(axis=1) - 2.0 * np.exp(true) + 1.0
         after_a_fold()
-    return {
-        "nll": _Losses(nll_rows(before), nll, rows.weight),
-        "brier": _Losses(brier_rows(before), brier, rows.weight),
-    }
-
-
-def _parts(losses: _Losses, null: list[float], uncertainty: float) -> ScoreParts:
-    """The parts of a score; the standard error is NaN where a true class had probability 0."""
-    share = shares(losses.weight)
-    std_error = float("nan")
-    if np.isfinite(losses.before).all():
-        std_error = error_of_difference(losses.before, losses.after, losses.weight)
-    return ScoreParts(
-        score=float(share @ losses.before),
-        calibration=losses.saving,
-        std_error=std_error,
-        refinement=float(share @ losses.after),
-        uncertainty=uncertainty,
-        null=float(np.mean(null)) if null else None,
-        p_value=p_value_of(losses.saving, np.array(null)) if null else None,
-    )
+    return {"nll": (nll_rows(before), nll), "brier": (brier_rows(before), brier)}, rows.weight

@@ -10,28 +10,13 @@ from calibrant.common.docstrings import documented
 from calibrant.common.progress import reporter
 from calibrant.common.tables import Table
 from calibrant.common.types import InputKind, Progress, RandomState, RowRule, generator
+from calibrant.metrics import _intervals as intervals
+from calibrant.metrics import _reports as reports
 from calibrant.metrics._bins import DEFAULT_BINS, bins_of
-from calibrant.metrics._intervals import (
-    DEFAULT_LEVEL,
-    DEFAULT_RESAMPLES,
-    Estimate,
-    check_level,
-    check_resamples,
-    estimates_of,
-)
+from calibrant.metrics._intervals import Estimate
 from calibrant.metrics._labelled import labelled
 from calibrant.metrics._notions import RowNotion
 from calibrant.metrics._registry import METRICS, default_metrics, metrics_named
-from calibrant.metrics._reports import (
-    MetricReport,
-    estimate_rows,
-    interval_cell,
-    missing,
-    p_text,
-    p_value_cell,
-    part_cell,
-    value_cell,
-)
 from calibrant.metrics.decomposition import split_brier
 from calibrant.metrics.kernel import SKCETest, quick_skce_test
 from calibrant.metrics.spiegelhalter import ZTest, promised_brier
@@ -47,7 +32,7 @@ _NOTIONS: dict[str | None, str] = {
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation(MetricReport):
+class Evaluation(reports.MetricReport):
     """Metrics of one set of probabilities, as fractions; ``print`` shows a table.
 
     Every metric that was computed is an attribute, too: ``evaluation.ece`` is
@@ -91,7 +76,7 @@ class Evaluation(MetricReport):
     def __getattr__(self, name: str) -> Estimate:
         metrics: dict[str, Estimate] = self.__dict__.get("metrics", {})
         if name not in metrics:
-            raise missing(self, name, metrics)
+            raise reports.missing(self, name, metrics)
         return metrics[name]
 
     def _columns(self) -> dict[str, list[Any]]:
@@ -100,8 +85,10 @@ class Evaluation(MetricReport):
 
     def _tables(self) -> list[Table]:
         """All metrics, errors by whose calibration they are, and the Brier score with its parts."""
-        p_value = p_value_cell(self.n_resamples)
-        found = estimate_rows(self.metrics, (value_cell, interval_cell, part_cell("null"), p_value))
+        p_value = reports.p_value_cell(self.n_resamples)
+        null = reports.part_cell("null")
+        cells = (reports.value_cell, reports.interval_cell, null, p_value)
+        found = reports.estimate_rows(self.metrics, cells)
         rows, parts = [], self.brier_decomposition
         titles = {None: "", self.notion: "", **_NOTIONS}  # the judged notion first
         for notion, title in titles.items():
@@ -122,10 +109,10 @@ class Evaluation(MetricReport):
         """The tests, and how to read the table."""
         lines = []
         if self.spiegelhalter is not None:
-            z = self.spiegelhalter
-            lines.append(f"Spiegelhalter's test: z = {z.z:.2f}, p-value {p_text(z.p_value)}")
+            z, p_value = self.spiegelhalter.z, reports.p_text(self.spiegelhalter.p_value)
+            lines.append(f"Spiegelhalter's test: z = {z:.2f}, p-value {p_value}")
         if self.skce is not None:
-            p_value = p_text(self.skce.p_value, self.skce.n_resamples)
+            p_value = reports.p_text(self.skce.p_value, self.skce.n_resamples)
             test = f"z = {self.skce.z:.2f}, p-value {p_value} (SKCE {self.skce.skce:.2e})"
             lines.append(f"kernel test: {test}")
         if any(estimate.null is not None for estimate in self.metrics.values()):
@@ -145,8 +132,8 @@ def evaluate(
     *,
     metrics: Iterable[str] | None = None,
     n_bins: int = DEFAULT_BINS,
-    level: float = DEFAULT_LEVEL,
-    n_resamples: int = DEFAULT_RESAMPLES,
+    level: float = intervals.DEFAULT_LEVEL,
+    n_resamples: int = intervals.DEFAULT_RESAMPLES,
     random_state: RandomState = None,
     notion: RowNotion | None = None,
     sample_weight: Any = None,
@@ -201,8 +188,8 @@ def evaluate(
     >>> evaluation.ece.p_value < 0.05
     True
     """
-    check_resamples(n_resamples, 0)
-    check_level(level)
+    intervals.check_resamples(n_resamples, 0)
+    intervals.check_level(level)
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     chosen = (
         default_metrics(data.n_classes, data.notion, weighted=data.weighted)
@@ -211,7 +198,7 @@ def evaluate(
     )
     rng = generator(random_state)
     with reporter("evaluating", progress) as report:
-        found = estimates_of(chosen, data, n_bins, n_resamples, level, rng, report)
+        found = intervals.estimates_of(chosen, data, n_bins, n_resamples, level, rng, report)
     return Evaluation(
         n_rows=data.n_rows,
         n_classes=data.n_classes,

@@ -27,12 +27,7 @@ from calibrant.formulas.confidence import Confidence, confidence_of
 from calibrant.formulas.increasing import IncreasingTable, QuadratureMap
 from calibrant.formulas.networks import LogEntropy, LogGaps, Margin, Reading, TopLogits
 from calibrant.formulas.odds import BetaOdds, LinearOdds, OddsMap, TwoClassMap
-from calibrant.formulas.probability_maps import (
-    ClassSigmoids,
-    ColumnMap,
-    TopLabelMap,
-    VennAbersMap,
-)
+from calibrant.formulas.probability_maps import ClassSigmoids, ColumnMap, TopLabelMap, VennAbersMap
 from calibrant.formulas.temperature import (
     AbsoluteLink,
     ConstantTemperature,

@@ -298,11 +298,9 @@ FAST_NUMPY = NumpyOps()
 NUMPY = GuardedNumpyOps()
 
 
+_by_namespace = cache(ArrayOps)
+
+
 def ops_of(array: Array) -> ArrayOps:
     """The operations that compute with such an array."""
     return NUMPY if is_numpy_array(array) else _by_namespace(array_namespace(array))
-
-
-@cache
-def _by_namespace(namespace: Any) -> ArrayOps:
-    return ArrayOps(namespace)

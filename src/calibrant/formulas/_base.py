@@ -61,6 +61,10 @@ class Formula(Part, ABC):
     large_product: ClassVar[bool] = False
     #: The most numbers that it holds at once for one logit.
     widest: ClassVar[int] = 1
+    #: The columns of the covariates, in their order, for a formula that needs them.
+    covariate_names: ClassVar[tuple[str, ...]] = ()
+    #: The fewest classes that it can read.
+    fewest_classes: ClassVar[int] = 2
 
     @final
     def __call__(self, logits: Array, covariates: Array | None = None) -> Array:
@@ -96,19 +100,9 @@ class Formula(Part, ABC):
         """Whether no class ever gets a higher probability than the arg max of the logits."""
 
     @property
-    def covariate_names(self) -> tuple[str, ...]:
-        """The columns of the covariates, in their order, for a formula that needs them."""
-        return ()
-
-    @property
     def n_classes(self) -> int | None:
-        """The number of classes that it is made for; None for any number."""
-        return None
-
-    @property
-    def fewest_classes(self) -> int:
-        """The fewest classes that it can read."""
-        return 2
+        """The number of classes that it is made for, its field ``classes``; None for any number."""
+        return getattr(self, "classes", None)
 
     @final
     def check_classes(self, classes: int) -> None:
@@ -131,9 +125,9 @@ class LogitMap(Formula, ABC):
     def scores(self, rows: FormulaRows, ops: Ops) -> Array:
         """Compute the new logits (.., classes); masked classes stay -inf."""
 
-    @abstractmethod
     def gaps(self, rows: FormulaRows, ops: Ops) -> Array:
         """Compute the new logits minus the largest of their row, without overflow on the way."""
+        return ops.gaps(self.scores(rows, ops))
 
     @final
     def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:

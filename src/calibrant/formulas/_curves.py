@@ -47,11 +47,6 @@ class PaddedCurves:
         """Lines belong to their left end, as in ``numpy.interp``, steps to their right one."""
         return self.slope is not None
 
-    @property
-    def cubic(self) -> bool:
-        """Whether the functions are more than lines."""
-        return self.cube is not None
-
 
 class Curves(Part, ABC):
     """Functions of one number: one per class, or one for all classes."""
@@ -76,6 +71,7 @@ class Curves(Part, ABC):
     def values(self, x: Floats) -> Floats:
         """Put each column of (rows, classes) through its function; the array is not changed."""
 
+    @property
     @abstractmethod
     def _places(self) -> list[tuple[Floats, ...]]:
         """Of each function its edges, and its columns of ``PaddedCurves`` between them."""
@@ -83,14 +79,11 @@ class Curves(Part, ABC):
     @cached_property
     def padded(self) -> PaddedCurves:
         """The same functions in rows of one width."""
-        edges, *parts = zip(*self._places(), strict=True)
+        edges, *parts = zip(*self._places, strict=True)
         return PaddedCurves(_padded(edges, np.inf), *(_padded(part, 0.0) for part in parts))
 
     def _by_column(
-        self,
-        x: Floats,
-        functions: list[tuple[Floats, ...]],
-        compute: Callable[..., Floats],
+        self, x: Floats, functions: list[tuple[Floats, ...]], compute: Callable[..., Floats]
     ) -> Floats:
         """``compute(column, *function)`` of each column and its function."""
         by_class = x.T.copy()  # a view of one row, or of Fortran order, would be overwritten
@@ -117,20 +110,17 @@ class Curves(Part, ABC):
 class ProbabilityCurves(Curves, ABC):
     """Functions whose values are probabilities, as formulas of probabilities need them."""
 
-    @property
-    @abstractmethod
-    def _heights(self) -> Floats:
-        """The values of all functions at their points or steps, end to end."""
+    _heights: ClassVar[str]  # the field of the values at the points or steps of all functions
 
     @property
     def lowest(self) -> float:
         """The smallest value of all functions."""
-        return float(self._heights.min())
+        return float(getattr(self, self._heights).min())
 
     @property
     def rising(self) -> bool:
         """Whether no function falls anywhere."""
-        return self._everywhere(np.diff(self._heights) >= 0.0)
+        return self._everywhere(np.diff(getattr(self, self._heights)) >= 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +146,7 @@ class Lines(ProbabilityCurves):
     """
 
     kind: ClassVar[str] = "lines"
+    _heights: ClassVar[str] = "y"
 
     x: Floats
     y: Floats
@@ -167,10 +158,6 @@ class Lines(ProbabilityCurves):
         require(len(x) == len(y), f"x and y must be of one length, got {len(x)} and {len(y)}")
         self._check_offsets(len(x), "every line must have a point")
         require(self._everywhere(np.diff(x) >= STEEPEST), "x must rise within every line")
-
-    @property
-    def _heights(self) -> Floats:
-        return self.y
 
     def line(self, index: int) -> tuple[Floats, Floats]:
         """Give x and y of the points of one function."""
@@ -186,6 +173,7 @@ class Lines(ProbabilityCurves):
             return np.interp(x, self.x, self.y)
         return self._by_column(x, self._lines, np.interp)
 
+    @property
     def _places(self) -> list[tuple[Floats, ...]]:
         """Value, slope and anchor left of the first point, between the points, right of all."""
         return [
@@ -226,6 +214,7 @@ class Steps(ProbabilityCurves):
     """
 
     kind: ClassVar[str] = "steps"
+    _heights: ClassVar[str] = "levels"
 
     edges: Floats
     levels: Floats
@@ -244,26 +233,20 @@ class Steps(ProbabilityCurves):
         rising = before[1:] >= before[:-1]
         require(self._everywhere(rising), "edges must not fall within a curve")
 
-    @property
-    def _heights(self) -> Floats:
-        return self.levels
-
     def step(self, index: int) -> tuple[Floats, Floats]:
         """Give the edges and levels of one function."""
         begin, end = self.offsets[index], self.offsets[index + 1]
         return self.edges[begin - index : end - index - 1], self.levels[begin:end]
 
     @cached_property
-    def _steps(self) -> list[tuple[Floats, ...]]:
+    def _places(self) -> list[tuple[Floats, ...]]:
         return [self.step(index) for index in range(self.count)]
 
     def values(self, x: Floats) -> Floats:
         widths = np.diff(self.offsets)
         if widths[0] > MANY_EDGES or np.any(widths != widths[0]):
             return self._by_column(
-                x,
-                self._steps,
-                lambda column, edges, levels: levels.take(edges.searchsorted(column)),
+                x, self._places, lambda column, e, y: y.take(e.searchsorted(column))
             )
         # a few passes over the tile are faster than a search in every column
         passed = np.zeros(x.shape, np.int8)  # one byte each: the passes are bound by memory
@@ -277,9 +260,6 @@ class Steps(ProbabilityCurves):
     def _edges_by_place(self) -> Floats:
         """Where all curves have equally many edges: (edges per curve, curves)."""
         return np.ascontiguousarray(self.edges.reshape(self.count, -1).T)
-
-    def _places(self) -> list[tuple[Floats, ...]]:
-        return self._steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,13 +314,10 @@ class Cubics(Curves):
         return self.x[part], self.y[part], self.slope[part]
 
     def values(self, x: Floats) -> Floats:
-        return self._by_column(x, self._cubics, _cubic_values)
-
-    def _places(self) -> list[tuple[Floats, ...]]:
-        return self._cubics
+        return self._by_column(x, self._places, _cubic_values)
 
     @cached_property
-    def _cubics(self) -> list[tuple[Floats, ...]]:
+    def _places(self) -> list[tuple[Floats, ...]]:
         """Value, slope, anchor, square and cube left of the first point, between, right of all."""
         functions = []
         for x, y, slope in map(self.cubic, range(self.count)):
@@ -354,15 +331,8 @@ class Cubics(Curves):
         return functions
 
 
-def _cubic_values(
-    column: Floats,
-    edges: Floats,
-    value: Floats,
-    slope: Floats,
-    anchor: Floats,
-    square: Floats,
-    cube: Floats,
-) -> Floats:
+def _cubic_values(column: Floats, *function: Floats) -> Floats:
+    edges, value, slope, anchor, square, cube = function
     place = edges.searchsorted(column, side="right")
     run = column - anchor.take(place)
     rest = square.take(place) + run * cube.take(place)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -78,18 +78,19 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a file cannot hold a {type(value).__name__}")
 
 
-def _digest(body: str, tensors: Mapping[str, NDArray[Any]]) -> str:
+def _digest(body: str, tensors: Mapping[str, NDArray[Any] | _Tensor]) -> str:
+    """The checksum over a document and its arrays, those of a file a few bytes at a time."""
     digest = hashlib.sha256(body.encode())
     for name in sorted(tensors):
-        array = tensors[name]
-        digest.update(_label(name, array.dtype, array.shape))
-        digest.update(np.ascontiguousarray(array).data)
+        tensor = tensors[name]
+        digest.update(f"\0{name}\0{tensor.dtype.str}\0{tensor.shape}\0".encode())
+        if isinstance(tensor, np.ndarray):
+            digest.update(np.ascontiguousarray(tensor).data)
+            continue
+        tensor.file.seek(tensor.begin)
+        for start in range(tensor.begin, tensor.end, CHUNK):
+            digest.update(tensor.file.read(min(CHUNK, tensor.end - start)))
     return digest.hexdigest()
-
-
-def _label(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """What stands before the bytes of an array where they are hashed."""
-    return f"\0{name}\0{dtype.str}\0{shape}\0".encode()
 
 
 # --- reading ----------------------------------------------------------------------------------
@@ -104,41 +105,32 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         try:
             metadata, tensors = _layout(file)
         except ValueError as error:
-            raise FileError(_no_file_of_ours(name, error)) from None
+            if Path(name).suffix.lower() in ("", ".safetensors"):
+                raise FileError(f"{name} is not a whole safetensors file: {error}") from None
+            raise FileError(
+                f"{name} is not a file that calibrant wrote: calibrators, profiles and meters are "
+                ".safetensors files"
+            ) from None
         if KEY not in metadata:
             raise FileError(f"{name} is a safetensors file, but calibrant did not write it")
         try:
             body, stored, document = _checked_header(metadata[KEY])
         except (ValueError, TypeError):
             raise FileError(f"{name} has a damaged header") from None
-        if stored != _file_digest(file, body, tensors):
+        if stored != _digest(body, tensors):
             raise FileError(f"{name} was changed after it was written: its SHA-256 does not match")
-        _check_kind(name, document)
+        version = document.get("version")
+        if isinstance(version, bool) or version not in READABLE:
+            raise FileError(
+                f"{name} has format version {version!r:.40}, this calibrant reads version "
+                f"{FORMAT_VERSION}: it needs another release of calibrant"
+            )
+        if not isinstance(document.get("kind"), str):
+            raise FileError(f"{name} does not say what it holds")
         try:
-            return document, {key: tensor.read(file) for key, tensor in tensors.items()}
+            return document, {key: tensor.read() for key, tensor in tensors.items()}
         except ValueError:
             raise FileError(f"{name} was changed while it was read") from None
-
-
-def _no_file_of_ours(name: str, error: ValueError) -> str:
-    """What is wrong with a file: its name may already say that it is something else."""
-    if Path(name).suffix.lower() in ("", ".safetensors"):
-        return f"{name} is not a whole safetensors file: {error}"
-    return (
-        f"{name} is not a file that calibrant wrote: calibrators, profiles and meters are "
-        ".safetensors files"
-    )
-
-
-def _check_kind(name: str, document: Mapping[str, Any]) -> None:
-    version = document.get("version")
-    if isinstance(version, bool) or version not in READABLE:
-        raise FileError(
-            f"{name} has format version {version!r:.40}, this calibrant reads version "
-            f"{FORMAT_VERSION}: it needs another release of calibrant"
-        )
-    if not isinstance(document.get("kind"), str):
-        raise FileError(f"{name} does not say what it holds")
 
 
 def _checked_header(text: str) -> tuple[str, str, dict[str, Any]]:
@@ -160,33 +152,18 @@ def _checked_header(text: str) -> tuple[str, str, dict[str, Any]]:
 class _Tensor:
     """Where an array lies in a file."""
 
+    file: BinaryIO
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     begin: int
     end: int
 
-    def chunks(self, file: BinaryIO) -> Iterator[bytes]:
-        """Its bytes, a few at a time."""
-        file.seek(self.begin)
-        for start in range(self.begin, self.end, CHUNK):
-            yield file.read(min(CHUNK, self.end - start))
-
-    def read(self, file: BinaryIO) -> NDArray[Any]:
-        file.seek(self.begin)
-        array = np.fromfile(file, self.dtype, prod(self.shape))
+    def read(self) -> NDArray[Any]:
+        self.file.seek(self.begin)
+        array = np.fromfile(self.file, self.dtype, prod(self.shape))
         if self.dtype == bool:
             array = array.view(np.uint8) != 0  # a byte of 2 is no truth value to NumPy
         return array.reshape(self.shape)
-
-
-def _file_digest(file: BinaryIO, body: str, tensors: Mapping[str, _Tensor]) -> str:
-    digest = hashlib.sha256(body.encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(_label(name, tensor.dtype, tensor.shape))
-        for chunk in tensor.chunks(file):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 # --- the layout of safetensors ----------------------------------------------------------------
@@ -211,19 +188,19 @@ def _layout(file: BinaryIO) -> tuple[dict[str, str], dict[str, _Tensor]]:
         raise ValueError("its metadata are no texts")
     if KEY not in metadata:
         return metadata, {}
-    tensors = {name: _tensor(entry, 8 + length, size) for name, entry in header.items()}
     at = 8 + length
+    tensors = {name: _tensor(file, entry, at, size) for name, entry in header.items()}
     for tensor in sorted(tensors.values(), key=lambda tensor: (tensor.begin, tensor.end)):
         if tensor.begin != at:
             raise ValueError("its arrays overlap, or leave room between them")
         at = tensor.end
     if at != size:
         raise ValueError(f"it has {size} bytes, and its arrays end at {at}")
-    nothing = _Tensor(np.dtype(np.float32), (0,), at, at)
+    nothing = _Tensor(file, np.dtype(np.float32), (0,), at, at)
     return metadata, {} if tensors == {"empty": nothing} else tensors
 
 
-def _tensor(entry: Any, start: int, size: int) -> _Tensor:
+def _tensor(file: BinaryIO, entry: Any, start: int, size: int) -> _Tensor:
     """One entry of the header, as far as it can be true of a file of so many bytes."""
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         raise ValueError("an array has no dtype, shape and data_offsets")
@@ -238,7 +215,7 @@ def _tensor(entry: Any, start: int, size: int) -> _Tensor:
     begin, end = offsets
     if end - begin != prod(shape) * dtype.itemsize:
         raise ValueError("an array is not as large as its shape says")
-    return _Tensor(dtype, tuple(shape), start + begin, start + end)
+    return _Tensor(file, dtype, tuple(shape), start + begin, start + end)
 
 
 def _are_sizes(values: Any, most: int) -> bool:

@@ -7,7 +7,6 @@ and ``from_state`` take it apart into a JSON document with arrays beside it, and
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from reprlib import repr as shown
@@ -32,6 +31,8 @@ class Part:
     version: ClassVar[int] = 1
     #: True for a part that others read as a whole, and not field by field.
     whole: ClassVar[bool] = False
+    #: What fields that the version before this one lacks are for its files.
+    added: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -57,6 +58,8 @@ class Part:
     @classmethod
     def upgraded(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
         """Translate the fields of an older version; ValueError where that one cannot be read."""
+        if cls.added and version == cls.version - 1:
+            return {**values, **cls.added}
         raise ValueError(f"{cls.kind} has version {version}, this calibrant reads {cls.version}")
 
 
@@ -81,36 +84,15 @@ def checked_number(part: Part, name: str, low: float = -LARGEST, high: float = L
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number, got {shown(value)}")
-    # before it becomes a float, which not every whole number of a file can; False for NaN
-    require(
-        bool(low <= value <= high),
-        f"{name} must be a number from {low:g} to {high:g}, got {shown(value)}",
-    )
+    if not low <= value <= high:  # true of NaN; before the float, which not every int has
+        raise ValueError(f"{name} must be a number from {low:g} to {high:g}, got {shown(value)}")
     object.__setattr__(part, name, float(value))
     return float(value)
 
 
-def checked_positive(part: Part, name: str, high: float = LARGEST) -> float:
-    """A field as a float above 0."""
-    return checked_number(part, name, SMALLEST, high)
-
-
-def checked_array(
-    part: Part,
-    name: str,
-    *,
-    ndim: int,
-    shape: tuple[int, ...] | None = None,
-    kind: str = "float64",
-    low: float = -LARGEST,
-    high: float = LARGEST,
-) -> NDArray[Any]:
-    """A field as a read-only array of the right type and shape, its numbers within bounds."""
-    array = _array(getattr(part, name), name, ndim, kind)
-    if shape is not None:
-        require(array.shape == shape, f"{name} must have shape {shape}, got {array.shape}")
-    if kind == "float64":
-        _check_numbers(array, name, low, high)
+def checked_array(part: Part, name: str, **rules: Any) -> NDArray[Any]:
+    """A field as a read-only array that obeys the rules of ``_array``, stored as such."""
+    array = _array(getattr(part, name), name, **rules)
     object.__setattr__(part, name, array)
     return array
 
@@ -120,30 +102,34 @@ def checked_arrays(part: Part, name: str, ndim: int) -> tuple[NDArray[Any], ...]
     values = getattr(part, name)
     if not isinstance(values, tuple | list):
         raise TypeError(f"{name} must be a tuple of arrays, got {shown(values)}")
-    arrays = []
-    for index, value in enumerate(values):
-        arrays.append(_array(value, f"{name}[{index}]", ndim))
-        _check_numbers(arrays[-1], f"{name}[{index}]")
-    object.__setattr__(part, name, tuple(arrays))
-    return tuple(arrays)
+    arrays = tuple(_array(value, f"{name}[{i}]", ndim=ndim) for i, value in enumerate(values))
+    object.__setattr__(part, name, arrays)
+    return arrays
 
 
-def _array(value: Any, name: str, ndim: int, kind: str = "float64") -> NDArray[Any]:
-    """A read-only copy of the right type."""
+def _array(
+    value: Any,
+    name: str,
+    *,
+    ndim: int,
+    shape: tuple[int, ...] | None = None,
+    kind: str = "float64",
+    low: float = -LARGEST,
+    high: float = LARGEST,
+) -> NDArray[Any]:
+    """A read-only copy of the right type and shape, its numbers within bounds."""
     array = np.array(value, order="C")
     if array.dtype.kind not in {"float64": "fiu", "int64": "iu", "bool": "b"}[kind]:
         raise TypeError(f"{name} must be an array of {kind}, got dtype {array.dtype}")
     array = array.astype(kind, copy=False)
     require(array.ndim == ndim, f"{name} must have {ndim} dimensions, got shape {array.shape}")
     array.flags.writeable = False
+    if shape is not None:
+        require(array.shape == shape, f"{name} must have shape {shape}, got {array.shape}")
+    if kind == "float64":
+        inside = (array >= low) & (array <= high)  # False for NaN
+        require(bool(inside.all()), f"{name} must be numbers from {low:g} to {high:g}")
     return array
-
-
-def _check_numbers(
-    array: NDArray[Any], name: str, low: float = -LARGEST, high: float = LARGEST
-) -> None:
-    inside = (array >= low) & (array <= high)  # False for NaN
-    require(bool(inside.all()), f"{name} must be numbers from {low:g} to {high:g}")
 
 
 def checked_flag(part: Part, name: str) -> None:
@@ -175,50 +161,41 @@ def checked_part(part: Part, name: str, kind: type[Any]) -> None:
 # --- to documents and back ------------------------------------------------------------------------
 
 
-def map_fields(part: Part, change: Callable[[str, Any], Any], path: str = "") -> Part:
-    """A copy, unchecked, whose numbers, arrays and whole parts are what ``change`` gives for them.
+def map_fields(value: Any, change: Callable[[str, Any], Any], path: str = "") -> Any:
+    """A copy of a part, unchecked, in which ``change`` gives numbers, arrays and whole parts anew.
 
     For those who keep a part's numbers in another form: it still has all of its methods.
     """
-    copy = object.__new__(type(part))
-    for field in fields(part):  # type: ignore[arg-type]
-        value = _mapped(getattr(part, field.name), change, f"{path}{field.name}")
-        object.__setattr__(copy, field.name, value)
-    return copy
-
-
-def _mapped(value: Any, change: Callable[[str, Any], Any], path: str) -> Any:
-    if isinstance(value, Part):
-        return change(path, value) if value.whole else map_fields(value, change, f"{path}.")
+    if isinstance(value, Part) and not value.whole:
+        copy = object.__new__(type(value))
+        for field in fields(value):  # type: ignore[arg-type]
+            inner = f"{path}.{field.name}" if path else field.name
+            changed = map_fields(getattr(value, field.name), change, inner)
+            object.__setattr__(copy, field.name, changed)
+        return copy
     if isinstance(value, tuple):
-        return tuple(_mapped(one, change, f"{path}.{index}") for index, one in enumerate(value))
-    if isinstance(value, np.ndarray | float):
-        return change(path, value)
-    return value
+        return tuple(map_fields(one, change, f"{path}.{i}") for i, one in enumerate(value))
+    return change(path, value) if isinstance(value, Part | np.ndarray | float) else value
 
 
 def to_state(part: Part, path: str = "formula") -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """A part as JSON values, and its arrays by their paths."""
     arrays: dict[str, NDArray[Any]] = {}
-    return _document(part, path, arrays), arrays
+    return _stored(part, path, arrays)["part"], arrays
 
 
-def _document(part: Part, path: str, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    values = {
-        field.name: _value(getattr(part, field.name), f"{path}.{field.name}", arrays)
-        for field in fields(part)  # type: ignore[arg-type]
-    }
-    return {"kind": part.kind, "version": part.version, "values": values}
-
-
-def _value(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
+def _stored(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     if isinstance(value, Part):
-        return {"part": _document(value, path, arrays)}
+        values = {
+            field.name: _stored(getattr(value, field.name), f"{path}.{field.name}", arrays)
+            for field in fields(value)  # type: ignore[arg-type]
+        }
+        return {"part": {"kind": value.kind, "version": value.version, "values": values}}
     if isinstance(value, np.ndarray):
         arrays[path] = value
         return {"array": path}
     if isinstance(value, tuple):
-        return {"tuple": [_value(one, f"{path}.{i}", arrays) for i, one in enumerate(value)]}
+        return {"tuple": [_stored(one, f"{path}.{i}", arrays) for i, one in enumerate(value)]}
     if value is None or isinstance(value, bool | int | float | str):
         return {"value": value}
     raise TypeError(f"a part cannot hold a {type(value).__name__} ({path})")
@@ -252,7 +229,7 @@ def _part(document: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Part:
     values = {name: _restored(value, arrays, depth) for name, value in stored.items()}
     if version != cls.version:
         values = cls.upgraded(version, values)
-    known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
     if values.keys() != known:
         raise ValueError(f"a {kind} has the fields {sorted(known)}, got {shown(sorted(values))}")
     return cls(**values)

@@ -14,11 +14,11 @@ from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import log_softmax, softmax, uniform
 from calibrant.formulas._serialization import (
     LARGEST,
+    SMALLEST,
     Part,
     checked_array,
     checked_number,
     checked_part,
-    checked_positive,
     require,
 )
 
@@ -53,15 +53,12 @@ class PlainLogits(Features):
 
     kind: ClassVar[str] = "plain-logits"
     version: ClassVar[int] = 2
+    added: ClassVar[dict[str, Any]] = {"origin": 0.0}
 
     origin: float = 0.0
 
     def __post_init__(self) -> None:
         checked_number(self, "origin")
-
-    @classmethod
-    def upgraded(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
-        return {**values, "origin": 0.0} if version == 1 else super().upgraded(version, values)
 
     def read(self, logits: Array, masked: Array, ops: Ops) -> Array:
         origin = ops.constant(self.origin, logits)
@@ -117,8 +114,8 @@ class SmoothedLogProbabilities(Features):
     smoothing: float
 
     def __post_init__(self) -> None:
-        checked_positive(self, "temperature")
-        checked_positive(self, "smoothing", high=1.0)
+        checked_number(self, "temperature", SMALLEST)
+        checked_number(self, "smoothing", SMALLEST, 1.0)
 
     def read(self, logits: Array, masked: Array, ops: Ops) -> Array:
         share = ops.constant(self.smoothing, logits)
@@ -179,7 +176,7 @@ class AffineMap(LogitMap):
 
     def __post_init__(self) -> None:
         checked_part(self, "features", Features)
-        largest = checked_positive(self, "largest")
+        largest = checked_number(self, "largest", SMALLEST)
         size = len(checked_array(self, "intercept", ndim=1))
         require(size >= 2, f"there must be at least two classes, got {size}")
         full = np.ndim(self.slopes) == 2
@@ -218,6 +215,3 @@ class AffineMap(LogitMap):
         moved = ops.matmul(inputs, slopes) if self.full else inputs * slopes
         scores = moved + ops.constant(self.intercept, logits)
         return ops.where(masked, -np.inf, scores)
-
-    def gaps(self, rows: FormulaRows, ops: Ops) -> Array:
-        return ops.gaps(self.scores(rows, ops))

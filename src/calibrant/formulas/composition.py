@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -19,7 +19,6 @@ from calibrant.formulas._serialization import (
     checked_count,
     checked_number,
     checked_part,
-    checked_positive,
     require,
 )
 
@@ -30,10 +29,12 @@ LARGEST = 1e30  # scores beyond it count as this, so that the next map's differe
 class Composed(Formula, ABC):
     """A formula that is made of others, and needs what they need."""
 
+    formula: Formula
+
     @property
-    @abstractmethod
     def _inner(self) -> tuple[Formula, ...]:
         """The formulas that it is made of."""
+        return (self.formula,)
 
     @property
     def host_only(self) -> bool:  # type: ignore[override]
@@ -51,7 +52,8 @@ class Composed(Formula, ABC):
         return max(formula.widest for formula in self._inner)
 
     @property
-    def fewest_classes(self) -> int:
+    def fewest_classes(self) -> int:  # type: ignore[override]
+        """The fewest classes that all of its formulas can read."""
         return max(formula.fewest_classes for formula in self._inner)
 
     @property
@@ -60,7 +62,8 @@ class Composed(Formula, ABC):
         return tuple(dict.fromkeys(name for formula in self._inner for name in formula.needs))
 
     @property
-    def covariate_names(self) -> tuple[str, ...]:
+    def covariate_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns of the covariates that its formulas read."""
         names = {formula.covariate_names for formula in self._inner if formula.covariate_names}
         require(len(names) <= 1, f"all parts must read the same covariates, got {sorted(names)}")
         return next(iter(names), ())
@@ -177,14 +180,6 @@ class Smoothed(Composed):
     def keeps_arg_max(self) -> bool:
         return self.formula.keeps_arg_max
 
-    @property
-    def n_classes(self) -> int:
-        return self.classes
-
-    @property
-    def _inner(self) -> tuple[Formula, ...]:
-        return (self.formula,)
-
     def read(self, rows: FormulaRows, ops: Ops) -> FormulaRows:
         """Give the rows with the finite logits of the mixture, whose arg max is the given one."""
         logits = rows.logits
@@ -246,6 +241,7 @@ class SeenClasses(Composed):
 
     kind: ClassVar[str] = "seen-classes"
     keeps_arg_max: ClassVar[bool] = False
+    fewest_classes: ClassVar[int] = 2
 
     seen: NDArray[np.int64]
     place: NDArray[np.int64]
@@ -266,7 +262,7 @@ class SeenClasses(Composed):
         require(bool((np.diff(seen) > 0).all()), "seen must be in increasing order")
         require(seen[0] >= 0 and seen[-1] < classes, f"seen must lie in 0..{classes - 1}")
         require(np.array_equal(place, _places(classes, seen)), "place must follow from seen")
-        checked_positive(self, "temperature")
+        checked_number(self, "temperature", SMALLEST)
         checked_part(self, "formula", Formula)
         self.formula.check_classes(len(seen))
 
@@ -275,22 +271,15 @@ class SeenClasses(Composed):
         return int(self.place.shape[0])
 
     @property
-    def fewest_classes(self) -> int:
-        return 2
-
-    @property
     def widest(self) -> int:  # type: ignore[override]
         """The most numbers for one logit: those of its formula, and those of all classes."""
         return self.formula.widest + 1
 
-    @property
-    def _inner(self) -> tuple[Formula, ...]:
-        return (self.formula,)
-
     def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
         every = softmax(rows.logits, ops.constant(self.temperature, rows.logits), ops)
         rest = ops.sum(ops.columns(every, self.seen))
-        own = self.formula.probabilities(self.own_rows(rows, ops), self._own_ops(ops))
+        own_ops = ops.for_classes(int(self.seen.shape[0]))
+        own = self.formula.probabilities(self.own_rows(rows, ops), own_ops)
         return ops.columns(ops.concat([own * rest, every]), self.place)
 
     def log_probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
@@ -299,7 +288,8 @@ class SeenClasses(Composed):
         top = ops.max(of_seen)
         finite = ops.where(ops.is_masked(top), 0.0, top)
         rest = top + ops.log(ops.sum(ops.exp(of_seen - finite)))
-        own = self.formula.log_probabilities(self.own_rows(rows, ops), self._own_ops(ops))
+        own_ops = ops.for_classes(int(self.seen.shape[0]))
+        own = self.formula.log_probabilities(self.own_rows(rows, ops), own_ops)
         return ops.columns(ops.concat([own + rest, every]), self.place)
 
     def own_rows(self, rows: FormulaRows, ops: Ops) -> FormulaRows:
@@ -311,9 +301,6 @@ class SeenClasses(Composed):
         """Compute the probability of all classes of the formula together (.., 1)."""
         every = softmax(rows.logits, ops.constant(self.temperature, rows.logits), ops)
         return ops.sum(ops.columns(every, self.seen))
-
-    def _own_ops(self, ops: Ops) -> Ops:
-        return ops.for_classes(int(self.seen.shape[0]))
 
 
 def _places(classes: int, seen: NDArray[Any]) -> NDArray[np.int64]:

@@ -15,10 +15,9 @@ from calibrant.formulas._serialization import (
     SMALLEST,
     checked_array,
     checked_number,
-    checked_positive,
     require,
 )
-from calibrant.formulas.networks import checked_layers, network_output, widest
+from calibrant.formulas.networks import checked_layers, network_output
 
 FINEST = 1e-6  # the narrowest table, relative to its place: its ends differ in float32, too
 FARTHEST = 1e12  # logits beyond it count as this: a quadrature of them stays finite in float32
@@ -72,7 +71,7 @@ class IncreasingTable(LogitMap):
         table = checked_array(self, "table", ndim=1)
         require(len(table) >= 2, f"the table must have at least two nodes, got {len(table)}")
         require(bool((np.diff(table) >= 0.0).all()), "the table must not fall")
-        checked_positive(self, "outer_slope")
+        checked_number(self, "outer_slope", SMALLEST)
         checked_number(self, "just_below", 1.0, 1e3)
 
     def scores(self, rows: FormulaRows, ops: Ops) -> Array:
@@ -146,7 +145,7 @@ class QuadratureMap(LogitMap):
         size = len(checked_array(self, "nodes", ndim=1, low=0.0, high=1.0))
         require(2 <= size <= MOST_NODES, f"the rule must have 2 to {MOST_NODES} nodes, got {size}")
         weights = checked_array(self, "weights", ndim=1, shape=(size,), low=0.0)
-        growth = float(outputs[0]) + 1.0 + checked_positive(self, "smallest", high=1.0)
+        growth = float(outputs[0]) + 1.0 + checked_number(self, "smallest", SMALLEST, 1.0)
         reach = FARTHEST * growth * float(weights.max())
         require(
             reach * size <= LARGEST,
@@ -156,7 +155,7 @@ class QuadratureMap(LogitMap):
     @property
     def widest(self) -> int:  # type: ignore[override]
         """The most numbers that a layer gives."""
-        return widest(self)
+        return max(int(bias.shape[0]) for bias in self.biases)
 
     def scores(self, rows: FormulaRows, ops: Ops) -> Array:
         logits = rows.logits
@@ -166,15 +165,8 @@ class QuadratureMap(LogitMap):
         total = ops.full_like(ends, 0.0)
         for index in range(self.nodes.shape[0]):
             part = slice(index, index + 1)
-            total = total + weights[part] * self._growth(ends * nodes[part], ops)
+            points = ends * nodes[part]
+            raw = ops.drop(network_output(self, ops.expand(points), ops))
+            growth = ops.where(raw < 0.0, ops.exp(ops.minimum(raw, 0.0)), raw + 1.0)
+            total = total + weights[part] * (growth + ops.constant(self.smallest, points))
         return ops.where(masked, -np.inf, 0.5 * ends * total)
-
-    def gaps(self, rows: FormulaRows, ops: Ops) -> Array:
-        return ops.gaps(self.scores(rows, ops))
-
-    def _growth(self, points: Array, ops: Ops) -> Array:
-        """g at points, elementwise."""
-        raw = ops.drop(network_output(self, ops.expand(points), ops))
-        falling = ops.exp(ops.minimum(raw, 0.0))
-        smallest = ops.constant(self.smallest, points)
-        return ops.where(raw < 0.0, falling, raw + 1.0) + smallest

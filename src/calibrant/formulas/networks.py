@@ -13,11 +13,11 @@ from calibrant.formulas._operations import Ops
 from calibrant.formulas._row_functions import entropy_share, top_k
 from calibrant.formulas._serialization import (
     LARGEST,
+    SMALLEST,
     Part,
     checked_arrays,
     checked_count,
     checked_number,
-    checked_positive,
     require,
 )
 
@@ -65,11 +65,8 @@ class Reading(Part, ABC):
 
     #: What it reads beside the logits: names of fields of ``FormulaRows``.
     needs: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def covariate_names(self) -> tuple[str, ...]:
-        """The columns of the covariates, in their order, for a reading that needs them."""
-        return ()
+    #: The columns of the covariates, in their order, for a reading that needs them.
+    covariate_names: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abstractmethod
@@ -123,6 +120,7 @@ class TopLogits(TopReading):
 
     kind: ClassVar[str] = "top-logits"
     version: ClassVar[int] = 2
+    added: ClassVar[dict[str, Any]] = {"origin": 0.0}
 
     k: int
     origin: float = 0.0
@@ -130,10 +128,6 @@ class TopLogits(TopReading):
     def __post_init__(self) -> None:
         checked_count(self, "k")
         checked_number(self, "origin")
-
-    @classmethod
-    def upgraded(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
-        return {**values, "origin": 0.0} if version == 1 else super().upgraded(version, values)
 
     def read(self, rows: RowSource) -> Array:
         top = rows.top(self.k)
@@ -171,6 +165,7 @@ class LogGaps(TopReading):
 
     kind: ClassVar[str] = "log-gaps"
     version: ClassVar[int] = 2
+    added: ClassVar[dict[str, Any]] = {"origin": 0.0}
 
     k: int
     unit: float
@@ -179,13 +174,9 @@ class LogGaps(TopReading):
 
     def __post_init__(self) -> None:
         checked_count(self, "k")
-        checked_positive(self, "unit")
-        checked_positive(self, "smallest")
+        checked_number(self, "unit", SMALLEST)
+        checked_number(self, "smallest", SMALLEST)
         checked_number(self, "origin")
-
-    @classmethod
-    def upgraded(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
-        return {**values, "origin": 0.0} if version == 1 else super().upgraded(version, values)
 
     def read(self, rows: RowSource) -> Array:
         top, ops = rows.top(self.k), rows.ops
@@ -250,7 +241,7 @@ class LogEntropy(Reading):
     smallest: float
 
     def __post_init__(self) -> None:
-        checked_positive(self, "smallest", high=1.0)
+        checked_number(self, "smallest", SMALLEST, 1.0)
 
     def read(self, rows: RowSource) -> Array:
         share, ops = rows.entropy_share(), rows.ops
@@ -290,11 +281,6 @@ def checked_layers(part: Part, reach: Floats) -> Floats:
             f"the network must not reach beyond {LARGEST:g}, got {reach.max():g}",
         )
     return reach
-
-
-def widest(part: Layered) -> int:
-    """The most numbers that a layer gives."""
-    return max(int(bias.shape[0]) for bias in part.biases)
 
 
 def network_output(part: Layered, inputs: Array, ops: Ops, linear: bool = False) -> Array:

@@ -186,10 +186,6 @@ class OddsMap(WideMap):
         count = self.curves.count
         require(count == self.classes, f"there must be {self.classes} curves, got {count}")
 
-    @property
-    def n_classes(self) -> int:
-        return self.classes
-
     def _wide_scores(self, logits: Array, ops: Ops) -> Array:
         """The logarithms of the values: their softmax divides the values by their sum."""
         wide = ops.cast(logits, "float64")

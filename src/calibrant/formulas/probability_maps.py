@@ -20,13 +20,13 @@ from calibrant.formulas._row_functions import (
     softmax,
 )
 from calibrant.formulas._serialization import (
+    SMALLEST,
     Part,
     checked_array,
     checked_count,
     checked_flag,
     checked_number,
     checked_part,
-    checked_positive,
     require,
 )
 
@@ -135,7 +135,7 @@ class ColumnMap(Formula):
             self.curves.count in (1, self.classes),
             f"there must be one curve or {self.classes}, got {self.curves.count}",
         )
-        checked_positive(self, "temperature")
+        checked_number(self, "temperature", SMALLEST)
         checked_flag(self, "normalize")
         checked_flag(self, "keep_arg_max")
         if self.sigmoids is not None:
@@ -146,7 +146,7 @@ class ColumnMap(Formula):
             checked_array(self, "kept", ndim=1, shape=(self.classes,), kind="bool")
         # values that cannot be divided by their sum, or cannot keep the arg max, are refused
         if checked_number(self, "tie_break", 0.0, 1.0 if self.normalize else 1e-6):
-            checked_positive(self, "tie_break")
+            checked_number(self, "tie_break", SMALLEST)
         elif self.normalize:
             require(self.curves.lowest > 0.0, "without a tie_break no value may be 0")
         if isinstance(self.curves, Lines):
@@ -161,10 +161,6 @@ class ColumnMap(Formula):
     @property
     def keeps_arg_max(self) -> bool:
         return self.keep_arg_max
-
-    @property
-    def n_classes(self) -> int:
-        return self.classes
 
     def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
         logits = rows.logits
@@ -249,21 +245,15 @@ class VennAbersMap(Formula):
         require(bool((self.lower.levels < 1.0).all()), "the levels of lower must lie below 1")
         require(bool((self.upper.levels > 0.0).all()), "the levels of upper must lie above 0")
 
-    @property
-    def n_classes(self) -> int:
-        return self.classes
-
     def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
-        logits = rows.logits
         values = self._values(rows, ops)
-        return ops.cast(values / ops.sum(values), logits)
+        return ops.cast(values / ops.sum(values), rows.logits)
 
     def log_probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
-        logits = rows.logits
         values = self._values(rows, ops)
         shown = values > 0.0
         logs = ops.where(shown, ops.log(ops.where(shown, values, 1.0)), -np.inf)
-        return ops.cast(logs - ops.log(ops.sum(values)), logits)
+        return ops.cast(logs - ops.log(ops.sum(values)), rows.logits)
 
     def bounds(self, rows: FormulaRows, ops: Ops) -> tuple[Array, Array]:
         """Compute the lower and the upper probability of every class, in float64."""
@@ -322,15 +312,10 @@ class TopLabelMap(Formula):
         checked_count(self, "classes", low=2)
         checked_number(self, "certain", 0.5, 1.0)
 
-    @property
-    def n_classes(self) -> int:
-        return self.classes
-
     def probabilities(self, rows: FormulaRows, ops: Ops) -> Array:
         logits = rows.logits
         spread = self._spread(logits, ops)
-        rest = 1.0 - spread.confidence
-        others = spread.shares(rest, ops)
+        others = spread.shares(1.0 - spread.confidence, ops)
         confidence = ops.cast(spread.confidence, logits)
         # rounded, no tied class may pass the first, and no smaller one may reach it
         below = confidence * (1.0 - ops.eps(logits) / 2.0)

@@ -23,10 +23,9 @@ from calibrant.formulas._serialization import (
     checked_flag,
     checked_number,
     checked_part,
-    checked_positive,
     require,
 )
-from calibrant.formulas.networks import LogitRows, Reading, checked_layers, network_output, widest
+from calibrant.formulas.networks import LogitRows, Reading, checked_layers, network_output
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +54,7 @@ class ConstantTemperature(TemperatureFormula):
     value: float
 
     def __post_init__(self) -> None:
-        checked_positive(self, "value")
+        checked_number(self, "value", SMALLEST)
 
     def temperature(self, rows: FormulaRows, ops: Ops) -> Array:
         return ops.constant(self.value, rows.logits)
@@ -99,8 +98,8 @@ class ExponentialLink(Link):
     reach: float
 
     def __post_init__(self) -> None:
-        base = checked_positive(self, "base")
-        factor = math.exp(checked_positive(self, "reach", high=50.0))
+        base = checked_number(self, "base", SMALLEST)
+        factor = math.exp(checked_number(self, "reach", SMALLEST, 50.0))
         require(
             base / factor >= SMALLEST and base * factor <= LARGEST,
             f"temperatures from base / {factor:g} to base * {factor:g} must lie between "
@@ -142,7 +141,7 @@ class AbsoluteLink(Link):
     largest: float
 
     def __post_init__(self) -> None:
-        smallest = checked_positive(self, "smallest")
+        smallest = checked_number(self, "smallest", SMALLEST)
         checked_number(self, "largest", smallest)
 
     def temperature(self, raw: Array, ops: Ops) -> Array:
@@ -212,20 +211,21 @@ class NetworkTemperature(TemperatureFormula):
         if isinstance(self.link, AbsoluteLink):
             require(outputs == 1, f"an absolute link is that of one output, got {outputs}")
         if self.clip is not None:
-            checked_positive(self, "clip")
+            checked_number(self, "clip", SMALLEST)
 
     @property
     def keeps_arg_max(self) -> bool:
         return self.clip is None
 
     @property
-    def fewest_classes(self) -> int:
+    def fewest_classes(self) -> int:  # type: ignore[override]
+        """The fewest classes that its network can read."""
         return self.reading.fewest_classes
 
     @cached_property
     def widest(self) -> int:  # type: ignore[override]
         """The most numbers that a layer gives."""
-        return widest(self)
+        return max(int(bias.shape[0]) for bias in self.biases)
 
     @property
     def needs(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -233,7 +233,8 @@ class NetworkTemperature(TemperatureFormula):
         return self.reading.needs
 
     @property
-    def covariate_names(self) -> tuple[str, ...]:
+    def covariate_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns of the covariates that its network reads."""
         return self.reading.covariate_names
 
     def read(self, rows: FormulaRows, ops: Ops) -> FormulaRows:
@@ -243,9 +244,8 @@ class NetworkTemperature(TemperatureFormula):
         return rows.with_logits(ops.clip(rows.logits, -clip, clip))
 
     def temperature(self, rows: FormulaRows, ops: Ops) -> Array:
-        return self.from_inputs(
-            self.reading.read(LogitRows(rows.logits, ops, rows.covariates)), ops
-        )
+        inputs = self.reading.read(LogitRows(rows.logits, ops, rows.covariates))
+        return self.from_inputs(inputs, ops)
 
     def from_inputs(self, inputs: Array, ops: Ops) -> Array:
         """Compute temperatures (.., 1) from the inputs of the network (.., inputs)."""
@@ -283,7 +283,7 @@ class Mixture(Formula):
     weights: NDArray[Any]
 
     def __post_init__(self) -> None:
-        checked_positive(self, "temperature")
+        checked_number(self, "temperature", SMALLEST)
         weights = checked_array(self, "weights", ndim=1, shape=(3,), low=0.0, high=1.0)
         total = float(weights.sum())
         require(abs(total - 1.0) <= 1e-9, f"weights must sum to 1, got {total}")

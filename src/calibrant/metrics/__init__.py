@@ -17,7 +17,14 @@ from calibrant.metrics.binned import (
     mce,
     rms_ece,
 )
-from calibrant.metrics.bootstrap import Interval, PairedComparison, bootstrap_ci, compare_paired
+from calibrant.metrics.bootstrap import (
+    CalibrationTest,
+    Interval,
+    PairedComparison,
+    bootstrap_ci,
+    calibration_test,
+    compare_paired,
+)
 from calibrant.metrics.classwise import (
     ace,
     classwise_adaptive_ece,
@@ -26,7 +33,6 @@ from calibrant.metrics.classwise import (
     classwise_ece_per_class,
     top_label_ece,
 )
-from calibrant.metrics.consistency import CalibrationTest, calibration_test
 from calibrant.metrics.cox import CoxTest, cox_test
 from calibrant.metrics.cumulative import CumulativeTest, ks_test, kuiper_test
 from calibrant.metrics.decomposition import BrierDecomposition, brier_decomposition

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +38,6 @@ DEFAULT_RESAMPLES = 200
 SCALES = np.array([0.0, 0.3, 0.6, 0.85, 1.1, 1.4, 1.9, 3.0, 6.0])  # s
 PATTERN_BINS = 15
 FEWEST_DRAWS = 400  # of hits, for each member: the ends are far out in the tails
-
-Method = Literal["auto", "basic", "percentile"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,20 +114,6 @@ def mean_estimate(scores: NDArray[Any], weight: Floats, level: float) -> Estimat
     return Estimate(mean, low, high, std_error=error)
 
 
-# --- draws ------------------------------------------------------------------------------------
-
-
-def interval(
-    observed: float, drawn: Floats, level: float, method: Method = "auto"
-) -> tuple[float, float]:
-    """The ends of an interval from draws."""
-    tail = (1.0 - level) / 2.0
-    low, high = (float(end) for end in np.quantile(drawn, [tail, 1.0 - tail]))
-    if method != "percentile":
-        return 2.0 * observed - high, 2.0 * observed - low
-    return low, high
-
-
 def p_value_of(observed: float, null: Floats) -> float:
     """(1 + the draws that reach the observed value) / (1 + the draws)."""
     # Rounding must not decide between values that are equal in exact arithmetic.
@@ -155,18 +139,12 @@ def families(rows: BinnedRows, drawing: Drawing) -> list[Family]:
     shape = (max(drawing.n_resamples, FEWEST_DRAWS), size)
     same = bool(np.all(weight == weight[0]))
 
-    def with_hits(hits: Floats) -> BinStats:
-        kept = (fixed.weight, fixed.confidence_sum, fixed.weight_squares)
-        total, confidence, squares = (np.broadcast_to(column, hits.shape) for column in kept)
-        return BinStats(rows.edges, total, confidence, hits, squares)
-
     found = []
     for gap in _gaps(rows):
-        true, shown = [], []
+        true, shown = list[Floats](), list[Floats]()
         for scale in SCALES:
             chance = np.clip(score + scale * gap, 0.0, 1.0)
             mean = np.bincount(rows.index, weight * copies * chance, size).astype(np.float64)
-            true.append(drawing.all_of(with_hits(mean)))
             # The hits of a bin are drawn, not those of a row. Of rows that weigh the same that is
             # a binomial number, which has the right mean and hardly more than the right variance;
             # of others a normal one, which has both.
@@ -179,7 +157,10 @@ def families(rows: BinnedRows, drawing: Drawing) -> list[Family]:
                 deviation = np.sqrt(np.bincount(rows.index, variance, size))
                 hits = mean + deviation * drawing.rng.standard_normal(shape)
                 hits = np.clip(hits, 0.0, fixed.weight)
-            shown.append(drawing.all_of(with_hits(hits)))
+            for sums, values in ((mean, true), (hits, shown)):
+                columns = fixed.weight, fixed.confidence_sum, sums, fixed.weight_squares
+                stats = BinStats(rows.edges, *np.broadcast_arrays(*columns))
+                values.append(drawing.all_of(stats))
         found.append(Family(np.array(true), np.array(shown)))
     return found
 
@@ -274,9 +255,10 @@ class Estimates:
 
 def metrics_by_reads(metrics: list[Metric]) -> list[list[Metric]]:
     """Metrics that read the same thing together, in the order in which draws are made."""
-    kinds: tuple[Reads, ...] = get_args(Reads)
-    groups = ([metric for metric in metrics if metric.reads == reads] for reads in kinds)
-    return [group for group in groups if group]
+    groups: dict[Reads, list[Metric]] = {reads: [] for reads in get_args(Reads)}
+    for metric in metrics:
+        groups[metric.reads].append(metric)
+    return [group for group in groups.values() if group]
 
 
 def estimates_of(
@@ -298,39 +280,25 @@ def estimates_of(
             else:
                 scores = row_scores(metric.statistic, data)
                 found.by_name[metric.name] = mean_estimate(scores, data.weight, level)
-        drawn = [metric for metric in group if metric.is_error and metric.resampled]
-        if drawn and n_resamples:
-            _estimate_errors(found, drawn, data, n_bins, n_resamples, level, rng)
+        errors = [metric for metric in group if metric.is_error and metric.resampled]
+        if not errors or not n_resamples:
+            continue
+        drawing = Drawing([metric.statistic for metric in errors], n_resamples, rng)
+        null = null_values(group[0].reads, data, n_bins, drawing)
+        own = np.random.default_rng(rng.integers(2**63))  # whichever metrics there are
+        for metric, draws in zip(errors, null.T, strict=True):
+            value = found.by_name[metric.name].value
+            p_value = p_value_of(value, draws)
+            found.by_name[metric.name] = Estimate(value, null=float(draws.mean()), p_value=p_value)
+        covered = [metric for metric in errors if metric.has_interval]
+        noisy = noisy_errors(covered, data, n_bins, n_resamples, own)
+        for metric, error in zip(covered, noisy, strict=True):
+            known, (low, high) = found.by_name[metric.name], error.interval(level)
+            known = replace(known, low=low, high=high, std_error=error.std_error)
+            found.by_name[metric.name] = known
+            found.errors[metric.name] = error
     report(len(groups), len(groups))
     return found
-
-
-def _estimate_errors(
-    found: Estimates,
-    errors: list[Metric],
-    data: Labelled,
-    n_bins: int,
-    n_resamples: int,
-    level: float,
-    rng: np.random.Generator,
-) -> None:
-    """Add to errors of the same bins what a calibrated model would show, and intervals."""
-    reads = errors[0].reads
-    drawing = Drawing([metric.statistic for metric in errors], n_resamples, rng)
-    null = null_values(reads, data, n_bins, drawing)
-    own = np.random.default_rng(rng.integers(2**63))  # whichever metrics there are
-    covered = [metric for metric in errors if metric.has_interval]
-    for metric, draws in zip(errors, null.T, strict=True):
-        value = found.by_name[metric.name].value
-        found.by_name[metric.name] = Estimate(
-            value, null=float(draws.mean()), p_value=p_value_of(value, draws)
-        )
-    noisy = noisy_errors(covered, data, n_bins, n_resamples, own)
-    for metric, error in zip(covered, noisy, strict=True):
-        low, high = error.interval(level)
-        known = replace(found.by_name[metric.name], low=low, high=high, std_error=error.std_error)
-        found.by_name[metric.name] = known
-        found.errors[metric.name] = error
 
 
 def noisy_errors(

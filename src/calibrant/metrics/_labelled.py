@@ -25,16 +25,8 @@ from calibrant.common.arrays import (
 )
 from calibrant.common.memory import require_memory
 from calibrant.common.types import Array, Floats, InputKind, Labels, RowRule
+from calibrant.data import checks
 from calibrant.data.binning import BinStats, Scheme
-from calibrant.data.checks import (
-    as_scores,
-    as_weights,
-    check_label_logits,
-    check_peaks,
-    check_probabilities,
-    ignored_as_class_0,
-    normalize_rows,
-)
 from calibrant.data.likely_mistakes import FEW, refuse_label_column, warn_if_probabilities
 from calibrant.data.rows import Rows
 from calibrant.data.weights import copy_squares
@@ -164,8 +156,11 @@ def labelled(
     divides by the sum, "raw" takes them as they are. ``notion`` is whose calibration is judged.
     """
     check_row_rule(row_sums)
-    rows = accepted(scores, labels, sample_weight, input, ignore_index)
-    array = as_working_float(rows.scores)
+    given = np.asarray(None) if labels is None else labels  # refused, as all that is no number
+    rows = Rows.of(scores, given, sample_weight, input=input, ignore_index=ignore_index)
+    # JAX has no float64 unless told so: metrics of its arrays are NumPy's.
+    array = to_numpy(rows.scores) if is_jax_array(rows.scores) else rows.scores
+    array = as_working_float(array)
     if input == "probs":
         probs = valid_probabilities(array, row_sums)
         return Labelled(replace(rows, scores=probs), row_notion(notion, probs.shape[1]))
@@ -182,29 +177,6 @@ def labelled(
     return Labelled(rows.with_scores(probs, "probs"), notion, log_true)
 
 
-def accepted(
-    scores: Any,
-    labels: Any,
-    sample_weight: Any,
-    kind: InputKind,
-    ignore_index: int | None,
-    *,
-    may_be_empty: bool = False,
-) -> Rows:
-    """The rows that count, all but the values of their scores checked."""
-    rows = Rows.of(
-        scores,
-        np.asarray(None) if labels is None else labels,  # refused, as all that is no number
-        sample_weight,
-        input=kind,
-        ignore_index=ignore_index,
-        may_be_empty=may_be_empty,
-    )
-    if is_jax_array(rows.scores):  # it has no float64 unless told so: metrics of it are NumPy's
-        return replace(rows, scores=to_numpy(rows.scores))
-    return rows
-
-
 def check_row_rule(row_sums: str) -> None:
     """Refuse what is no rule for rows that do not sum to 1."""
     if row_sums not in get_args(RowRule):
@@ -213,10 +185,10 @@ def check_row_rule(row_sums: str) -> None:
 
 def valid_probabilities(array: Array, row_sums: RowRule, first_row: int = 0) -> Array:
     """Probabilities, checked, and normalized where that was asked for."""
-    check_probabilities(array, rows=row_sums, first_row=first_row)
+    checks.check_probabilities(array, rows=row_sums, first_row=first_row)
     if array.shape[0] and bool((array > 1.0).any()):  # by rounding
         array = array_namespace(array).clip(array, 0.0, 1.0)
-    return normalize_rows(array, first_row=first_row) if row_sums == "normalize" else array
+    return checks.normalize_rows(array, first_row=first_row) if row_sums == "normalize" else array
 
 
 def from_logits(array: Array, labels: Labels, first_row: int = 0) -> tuple[Array, Floats]:
@@ -225,8 +197,10 @@ def from_logits(array: Array, labels: Labels, first_row: int = 0) -> tuple[Array
     probs, log_true = [], []
     for tile in tiles_of(array):
         logits, target = array[tile], labels[tile]
-        check_peaks(logits, xp.max(logits, axis=1), first_row + tile.start)
-        check_label_logits(to_numpy(take_class(logits, target)), target, first_row + tile.start)
+        checks.check_peaks(logits, xp.max(logits, axis=1), first_row + tile.start)
+        checks.check_label_logits(
+            to_numpy(take_class(logits, target)), target, first_row + tile.start
+        )
         logs = log_softmax(logits, 1.0, ops_of(logits))
         probs.append(xp.exp(logs))
         log_true.append(to_numpy(take_class(logs, target)).astype(np.float64))
@@ -327,12 +301,14 @@ class Batch:
         notion: RowNotion | None = None,
     ) -> Self:
         """Check everything but the values of the scores."""
-        array = as_scores(scores, input, n_classes, may_be_empty=True)
-        labels, counts = ignored_as_class_0(labels, array.shape[0], ignore_index)
-        rows = accepted(array, labels, sample_weight, input, None, may_be_empty=True)
+        array = checks.as_scores(scores, input, n_classes, may_be_empty=True)
+        array = to_numpy(array) if is_jax_array(array) else array
+        labels, counts = checks.ignored_as_class_0(labels, array.shape[0], ignore_index)
+        labels = np.asarray(None) if labels is None else labels
+        rows = Rows.of(array, labels, sample_weight, input=input, may_be_empty=True)
         if counts is not None and rows.sample_weight is not None:
             kept = rows.sample_weight[counts]
-            as_weights(kept, len(kept))  # which may all be zero
+            checks.as_weights(kept, len(kept))  # which may all be zero
         batch = cls(rows, row_sums, row_notion(notion, rows.n_classes), counts)
         if input == "logits" and len(batch.kept):
             few = batch.kept[:: max(1, len(batch.kept) // FEW)]

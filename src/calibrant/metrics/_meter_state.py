@@ -167,8 +167,13 @@ def check_same(first: Layout, second: Layout) -> None:
 
 def checked_state(layout: Layout, counts: Any, sums: Any) -> MeterState:
     """A state from flat vectors that come from outside, or an error with the rule they break."""
-    counts = _vector(counts, "int64", _size(layout.counts), "counts")
-    sums = _vector(sums, "float64", _size(layout.sums), "sums")
+    counts, sums = np.array(counts), np.array(sums)
+    for name, array, dtype in (("counts", counts, "int64"), ("sums", sums, "float64")):
+        size = _size(getattr(layout, name))
+        if array.shape != (size,):
+            raise ValueError(f"{name} of such a meter must have shape ({size},), got {array.shape}")
+        if array.dtype != dtype:
+            raise ValueError(f"{name} of a meter must be {dtype}, got dtype {array.dtype}")
     _refuse(counts < 0, counts, "counts of a meter must be at least 0")
     _refuse(~(np.abs(sums) <= LARGEST_SUM), sums, "sums of a meter must be finite")
     state = MeterState(layout, counts, sums)
@@ -232,16 +237,6 @@ def _check_bins(name: str, stats: BinStats, state: MeterState) -> None:
 def _check_total(name: str, weight: float, total: float) -> None:
     if abs(weight - total) > _ROUNDING * total:
         raise ValueError(f"the weights of {name!r} must add up to {total}, got {weight}")
-
-
-def _vector(values: Any, dtype: str, size: int, name: str) -> NDArray[Any]:
-    """A vector of the right kind and length."""
-    array = np.asarray(values)
-    if array.shape != (size,):
-        raise ValueError(f"{name} of such a meter must have shape ({size},), got {array.shape}")
-    if array.dtype != dtype:
-        raise ValueError(f"{name} of a meter must be {dtype}, got dtype {array.dtype}")
-    return array.copy()
 
 
 def _refuse(bad: Any, values: Any, rule: str) -> None:

@@ -12,14 +12,7 @@ from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind, RowRule
 from calibrant.data.binning import BinStats
 from calibrant.data.weights import weighted_mean
-from calibrant.metrics._bins import (
-    DEFAULT_BINS,
-    Reads,
-    RowsInBins,
-    Statistic,
-    bins_of,
-    row_scores,
-)
+from calibrant.metrics._bins import DEFAULT_BINS, Reads, RowsInBins, Statistic, bins_of, row_scores
 from calibrant.metrics._labelled import Labelled, labelled
 from calibrant.metrics._notions import Notion, RowNotion, row_notion
 

@@ -3,193 +3,100 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from calibrant.common.errors import did_you_mean
 from calibrant.data.binning import calibration_error
-from calibrant.metrics._bins import Statistic
+from calibrant.metrics import binned, classwise
+from calibrant.metrics._bins import Reads, Statistic
 from calibrant.metrics._metric import Merging, Metric
-from calibrant.metrics._notions import Notion, RowNotion, row_notion
-from calibrant.metrics.binned import (
-    debiased_error,
-    expected_ece,
-    largest_gap,
-    merged_equal_mass_bound,
-    root_mean_square_gap,
-    sweep_error,
-)
-from calibrant.metrics.classwise import (
-    adaptive_error_of_bins,
-    classwise_adaptive_error,
-    classwise_debiased_error,
-    top_label_error,
-)
+from calibrant.metrics._notions import RowNotion, row_notion
 from calibrant.metrics.scores import brier_rows, correct_rows, nll_rows
 from calibrant.metrics.smooth import kde_errors, smooth_error
 
+_WORDS = {  # what tables call a metric, and what it is
+    "accuracy": ("Accuracy", "share of right predictions"),
+    "nll": ("NLL", "negative log-likelihood"),
+    "brier": ("Brier score", "squared error over all classes"),
+    "ece": ("ECE", "expected calibration error"),
+    "rms_ece": ("RMS-ECE", "root mean square of the bins' gaps"),
+    "mce": ("MCE", "maximum calibration error"),
+    "adaptive_ece": ("Adaptive ECE", "ECE in bins of equally many rows"),
+    "debiased_ece": ("Debiased RMS-ECE", "RMS-ECE less the noise of the labels"),
+    "classwise_ece": ("Classwise ECE", "mean ECE of the classes' probabilities"),
+    "smooth_ece": ("SmoothECE", "error smoothed by a Gaussian"),
+    "kde_ece": ("KDE-ECE", "error from kernel densities"),
+    "class1_ece": ("Class-1 ECE", "ECE of the probability of class 1 of two"),
+    "confidence_ece": ("Confidence ECE", "ECE of the largest probability"),
+    "classwise_adaptive_ece": (
+        "Classwise adaptive ECE",
+        "classwise ECE in bins of equally many rows",
+    ),
+    "classwise_debiased_ece": (
+        "Classwise debiased RMS-ECE",
+        "classwise RMS-ECE less the noise of the labels",
+    ),
+    "ace": ("ACE", "mean gap of equal bins of all classes"),
+    "top_label_ece": ("Top-label ECE", "ECE of the rows of each predicted class"),
+    "ece_sweep": ("ECE-sweep", "ECE in as many bins as keep the accuracy increasing"),
+}
+_NOT_MERGED: dict[str, Any] = {"merging": None, "by_default": False}
+# A metric that makes bins of its own, so that every draw costs as much as the metric itself.
+_OWN_BINS: dict[str, Any] = {**_NOT_MERGED, "interval": False}
 
-def _with_bins_of_its_own(
-    name: str, heading: str, title: str, statistic: Statistic, notion: Notion | None
-) -> Metric:
-    """An error of which every draw costs as much as itself: only where it is asked for."""
-    return Metric(
-        name,
-        heading=heading,
-        title=title,
-        reads="labels",
-        statistic=statistic,
-        merging=None,
-        interval=False,
-        notion=notion,
-        by_default=False,
-    )
+
+def _metric(name: str, reads: Reads, statistic: Statistic, **rules: Any) -> Metric:
+    return Metric(name, *_WORDS[name], reads, statistic, **rules)
 
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric(
-            "accuracy",
-            heading="Accuracy",
-            title="share of right predictions",
-            reads="rows",
-            statistic=correct_rows,
-            higher_is_better=True,
-        ),
-        Metric(
-            "nll",
-            heading="NLL",
-            title="negative log-likelihood",
-            reads="rows",
-            statistic=nll_rows,
-            unit="nats",
-        ),
-        Metric(
-            "brier",
-            heading="Brier score",
-            title="squared error over all classes",
-            reads="rows",
-            statistic=brier_rows,
-        ),
-        Metric(
-            "ece",
-            heading="ECE",
-            title="expected calibration error",
-            reads="equal-width",
-            statistic=calibration_error,
-            merging=Merging(null=expected_ece),
-        ),
-        Metric(
-            "rms_ece",
-            heading="RMS-ECE",
-            title="root mean square of the bins' gaps",
-            reads="equal-width",
-            statistic=root_mean_square_gap,
-        ),
-        Metric(
-            "mce",
-            heading="MCE",
-            title="maximum calibration error",
-            reads="equal-width",
-            statistic=largest_gap,
-            interval=False,
-        ),
-        Metric(
+        _metric("accuracy", "rows", correct_rows, higher_is_better=True),
+        _metric("nll", "rows", nll_rows, unit="nats"),
+        _metric("brier", "rows", brier_rows),
+        _metric("ece", "equal-width", calibration_error, merging=Merging(null=binned.expected_ece)),
+        _metric("rms_ece", "equal-width", binned.root_mean_square_gap),
+        _metric("mce", "equal-width", binned.largest_gap, interval=False),
+        _metric(
             "adaptive_ece",
-            heading="Adaptive ECE",
-            title="ECE in bins of equally many rows",
-            reads="equal-mass",
-            statistic=calibration_error,
-            merging=Merging(max_error=merged_equal_mass_bound),
+            "equal-mass",
+            calibration_error,
+            merging=Merging(max_error=binned.merged_equal_mass_bound),
         ),
-        Metric(
+        _metric(
             "debiased_ece",
-            heading="Debiased RMS-ECE",
-            title="RMS-ECE less the noise of the labels",
-            reads="equal-mass",
-            statistic=debiased_error,
+            "equal-mass",
+            binned.debiased_error,
             merging=Merging(reads="equal-width"),
-            interval_statistic=root_mean_square_gap,
+            interval_statistic=binned.root_mean_square_gap,
         ),
-        Metric(
-            "classwise_ece",
-            heading="Classwise ECE",
-            title="mean ECE of the classes' probabilities",
-            reads="classes",
-            statistic=calibration_error,
-            interval=False,
-            notion="classwise",
+        _metric("classwise_ece", "classes", calibration_error, interval=False, notion="classwise"),
+        _metric("smooth_ece", "cells", smooth_error, interval=False),
+        _metric("kde_ece", "kde-cells", kde_errors, interval=False),
+        _metric("class1_ece", "class-1", calibration_error, notion="class-1", **_NOT_MERGED),
+        _metric(
+            "confidence_ece", "confidence", calibration_error, notion="confidence", **_NOT_MERGED
         ),
-        Metric(
-            "smooth_ece",
-            heading="SmoothECE",
-            title="error smoothed by a Gaussian",
-            reads="cells",
-            statistic=smooth_error,
-            interval=False,
-        ),
-        Metric(
-            "kde_ece",
-            heading="KDE-ECE",
-            title="error from kernel densities",
-            reads="kde-cells",
-            statistic=kde_errors,
-            interval=False,
-        ),
-        Metric(
-            "class1_ece",
-            heading="Class-1 ECE",
-            title="ECE of the probability of class 1 of two",
-            reads="class-1",
-            statistic=calibration_error,
-            merging=None,
-            notion="class-1",
-            by_default=False,
-        ),
-        Metric(
-            "confidence_ece",
-            heading="Confidence ECE",
-            title="ECE of the largest probability",
-            reads="confidence",
-            statistic=calibration_error,
-            merging=None,
-            notion="confidence",
-            by_default=False,
-        ),
-        _with_bins_of_its_own(
+        _metric(
             "classwise_adaptive_ece",
-            "Classwise adaptive ECE",
-            "classwise ECE in bins of equally many rows",
-            classwise_adaptive_error,
-            "classwise",
+            "labels",
+            classwise.classwise_adaptive_error,
+            notion="classwise",
+            **_OWN_BINS,
         ),
-        _with_bins_of_its_own(
+        _metric(
             "classwise_debiased_ece",
-            "Classwise debiased RMS-ECE",
-            "classwise RMS-ECE less the noise of the labels",
-            classwise_debiased_error,
-            "classwise",
+            "labels",
+            classwise.classwise_debiased_error,
+            notion="classwise",
+            **_OWN_BINS,
         ),
-        _with_bins_of_its_own(
-            "ace",
-            "ACE",
-            "mean gap of equal bins of all classes",
-            adaptive_error_of_bins,
-            "classwise",
+        _metric("ace", "labels", classwise.adaptive_error_of_bins, notion="classwise", **_OWN_BINS),
+        _metric(
+            "top_label_ece", "labels", classwise.top_label_error, notion="top-label", **_OWN_BINS
         ),
-        _with_bins_of_its_own(
-            "top_label_ece",
-            "Top-label ECE",
-            "ECE of the rows of each predicted class",
-            top_label_error,
-            "top-label",
-        ),
-        _with_bins_of_its_own(
-            "ece_sweep",
-            "ECE-sweep",
-            "ECE in as many bins as keep the accuracy increasing",
-            sweep_error,
-            None,
-        ),
+        _metric("ece_sweep", "labels", binned.sweep_error, **_OWN_BINS),
     )
 }
 

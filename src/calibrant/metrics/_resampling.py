@@ -25,15 +25,7 @@ from calibrant.common.types import Floats, Labels
 from calibrant.data.binning import BinStats, bin_index, equal_width_edges
 from calibrant.data.rows import Rows
 from calibrant.data.weights import row_counts
-from calibrant.metrics._bins import (
-    Reads,
-    RowsInBins,
-    Statistic,
-    binned_columns,
-    class_stats,
-    flat_bins,
-    row_scores,
-)
+from calibrant.metrics import _bins
 from calibrant.metrics._labelled import Labelled, Outcomes
 
 _MANY_ROWS = 16_384  # from here on rows are grouped
@@ -48,12 +40,12 @@ class Drawing:
     ``group`` allows nearly equal rows to be drawn as one; draws for a pair of models must not.
     """
 
-    statistics: Sequence[Statistic]
+    statistics: Sequence[_bins.Statistic]
     n_resamples: int
     rng: np.random.Generator
     group: bool = True
 
-    def all_of(self, stats: BinStats | RowsInBins) -> Floats:
+    def all_of(self, stats: BinStats | _bins.RowsInBins) -> Floats:
         """The statistics side by side, with a last axis of their own."""
         return np.stack([statistic(stats) for statistic in self.statistics], axis=-1)
 
@@ -61,19 +53,21 @@ class Drawing:
 # --- what metrics read, drawn anew ------------------------------------------------------------
 
 
-def null_values(reads: Reads, data: Labelled, n_bins: int, drawing: Drawing) -> Floats:
+def null_values(reads: _bins.Reads, data: Labelled, n_bins: int, drawing: Drawing) -> Floats:
     """Errors (resamples, statistics) of a calibrated model with the same predictions."""
     if reads not in ("classes", "labels"):
         batches = binned_rows(reads, data, n_bins).null(drawing.n_resamples, drawing.rng)
         return values_of(drawing.all_of, batches)
     probs = to_numpy(data.probs).astype(np.float64)
     draws = draw_rows(probs, data.weight, drawing.n_resamples, drawing.rng)
-    if reads == "labels":
-        drawn = (Rows(probs[row], label, weight, "probs") for row, label, weight in draws)
-        return np.stack([_own_values(drawing, data, n_bins, rows) for rows in drawn])
-    edges = equal_width_edges(n_bins)
-    flat, fixed = flat_bins(probs, edges), class_stats(data, edges)
     values = []
+    if reads == "labels":
+        for row, label, weight in draws:
+            rows = Labelled(Rows(probs[row], label, weight, "probs"), data.notion)
+            values.append(drawing.all_of(_bins.RowsInBins(rows, n_bins)))
+        return np.stack(values)
+    edges = equal_width_edges(n_bins)
+    flat, fixed = _bins.flat_bins(probs, edges), _bins.class_stats(data, edges)
     for row, label, weight in draws:
         sums = np.bincount(flat[row, label], weight, fixed.weight.size)
         hits = np.asarray(sums, np.float64).reshape(fixed.weight.shape)
@@ -82,12 +76,20 @@ def null_values(reads: Reads, data: Labelled, n_bins: int, drawing: Drawing) -> 
     return np.array(values)
 
 
-def bootstrap_values(reads: Reads, data: Labelled, n_bins: int, drawing: Drawing) -> Floats:
+def bootstrap_values(reads: _bins.Reads, data: Labelled, n_bins: int, drawing: Drawing) -> Floats:
     """Values (resamples, statistics) on rows drawn with replacement."""
-    if reads == "rows":
-        return _bootstrap_means(data, drawing)
     if reads == "classes":
         return _bootstrap_classes(data, equal_width_edges(n_bins), drawing)
+    values = []
+    if reads == "rows":
+        columns = [_bins.row_scores(statistic, data) for statistic in drawing.statistics]
+        counted = data.weight > 0.0
+        scores = np.stack(columns, axis=1).astype(np.float64)[counted]
+        count, weight = row_counts(data.weight[counted])
+        for size in batches_of(drawing.n_resamples, len(scores)):
+            times = draw_repetitions(count, size, drawing.rng)
+            values.append(times.T @ (weight[:, None] * scores) / (times.T @ weight)[:, None])
+        return np.concatenate(values)
     if reads != "labels":
         binned = binned_rows(reads, data, n_bins)
         batches = binned.bootstrap(drawing.n_resamples, drawing.rng, group=drawing.group)
@@ -95,40 +97,21 @@ def bootstrap_values(reads: Reads, data: Labelled, n_bins: int, drawing: Drawing
     # Nothing is known in advance: every draw is computed anew.
     probs = to_numpy(data.probs)
     count, one = row_counts(data.weight)
-    values = []
     for _ in range(drawing.n_resamples):
         times = draw_repetitions(count, 1, drawing.rng)[:, 0]
-        rows = Rows(probs, data.labels, one * times, "probs")
-        values.append(_own_values(drawing, data, n_bins, rows))
+        drawn = Labelled(Rows(probs, data.labels, one * times, "probs"), data.notion)
+        values.append(drawing.all_of(_bins.RowsInBins(drawn, n_bins)))
     return np.stack(values)
-
-
-def _own_values(drawing: Drawing, data: Labelled, n_bins: int, drawn: Rows) -> Floats:
-    """The statistics that make bins of their own, of drawn rows."""
-    return drawing.all_of(RowsInBins(Labelled(drawn, data.notion), n_bins))
-
-
-def _bootstrap_means(data: Labelled, drawing: Drawing) -> Floats:
-    """Weighted means of scores per row on rows drawn with replacement."""
-    columns = [row_scores(statistic, data) for statistic in drawing.statistics]
-    counted = data.weight > 0.0
-    scores = np.stack(columns, axis=1).astype(np.float64)[counted]
-    count, weight = row_counts(data.weight[counted])
-    values = []
-    for size in batches_of(drawing.n_resamples, len(scores)):
-        times = draw_repetitions(count, size, drawing.rng)
-        values.append(times.T @ (weight[:, None] * scores) / (times.T @ weight)[:, None])
-    return np.concatenate(values)
 
 
 # --- scores and hits in bins ------------------------------------------------------------------
 
 
-def binned_rows(reads: Reads, data: Labelled, n_bins: int) -> BinnedRows:
+def binned_rows(reads: _bins.Reads, data: Labelled, n_bins: int) -> BinnedRows:
     """The scores and hits of a calibration error in its bins, ready to be drawn."""
     key = ("drawn", reads, n_bins)
     if key not in data.cache:
-        score, hit, edges = binned_columns(reads, data, n_bins)
+        score, hit, edges = _bins.binned_columns(reads, data, n_bins)
         part = Outcomes.of_columns(score, hit, data.rows.sample_weight)
         data.cache[key] = BinnedRows.of(part, edges)
     rows: BinnedRows = data.cache[key]
@@ -204,8 +187,9 @@ class BinnedRows:
             else:
                 hits = rng.binomial(groups.count[:, None], chance, shape).astype(np.float64)
             correct = groups._sums(w, hits)
-            weight, confidence, squares = (np.broadcast_to(sums, correct.shape) for sums in fixed)
-            yield BinStats(self.edges, weight, confidence, correct, squares)
+            weight, confidence, squares = fixed
+            columns = np.broadcast_arrays(weight, confidence, correct, squares)
+            yield BinStats(self.edges, *columns)
 
     def bootstrap(
         self, n_resamples: int, rng: np.random.Generator, *, group: bool = True
@@ -222,7 +206,7 @@ class BinnedRows:
         """Sums by bin of the rows' values, each row taken so many times: (resamples, bins)."""
         shape = (len(self.edges) - 1, len(values))
         placed = csr_array((values, (self.index, np.arange(len(values)))), shape=shape)
-        return _sparse_product(placed, times)
+        return np.ascontiguousarray(np.asarray(placed @ times, np.float64).T)
 
 
 def values_of(statistic: Callable[[BinStats], Floats], batches: Iterator[BinStats]) -> Floats:
@@ -263,7 +247,7 @@ class _DrawnBins(BinStats):
         self._truth = data.labels[:, None] == np.arange(some.start, some.stop)
         self._row_weight = weight
         self._times = times
-        self._flat = flat_bins(self._probs, edges)
+        self._flat = _bins.flat_bins(self._probs, edges)
 
     @cached_property
     def weight(self) -> Floats:
@@ -295,7 +279,8 @@ class _DrawnBins(BinStats):
         row = np.broadcast_to(np.arange(n_rows)[:, None], self._flat.shape)
         shape = (n_classes * (len(self.edges) - 1), n_rows)
         placed = csr_array((values.ravel(), (self._flat.ravel(), row.ravel())), shape=shape)
-        return _sparse_product(placed, self._times).reshape(-1, n_classes, len(self.edges) - 1)
+        sums = np.ascontiguousarray(np.asarray(placed @ self._times, np.float64).T)
+        return sums.reshape(-1, n_classes, len(self.edges) - 1)
 
 
 # --- random numbers ---------------------------------------------------------------------------
@@ -354,8 +339,3 @@ def draw_rows(
         hits = rng.multinomial(count, shares)
         rows, labels = np.nonzero(hits)
         yield rows, labels, one[rows] * hits[rows, labels]
-
-
-def _sparse_product(placed: csr_array[np.float64], times: Floats) -> Floats:
-    """The transposed product of values in their bins (bins, rows) and counts (rows, resamples)."""
-    return np.ascontiguousarray(np.asarray(placed @ times, np.float64).T)

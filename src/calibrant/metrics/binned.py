@@ -486,9 +486,9 @@ def judged_bins(data: Labelled, n_bins: int, scheme: Scheme) -> BinStats:
 def sweep_error(rows: RowsInBins, norm: Norm = 1, most: int = _MOST_BINS) -> Floats:
     """The error in the most bins whose accuracies increase."""
     data = rows.data
-    chosen = judged_bins(data, 1, "equal-mass")
+    chosen = bins_of("equal-mass", data, 1)
     for number in range(2, min(most, len(data.rows)) + 1):
-        stats = judged_bins(data, number, "equal-mass")
+        stats = bins_of("equal-mass", data, number)
         accuracy = stats.accuracy[stats.weight > 0.0]
         if np.any(np.diff(accuracy) < -1e-12):
             break

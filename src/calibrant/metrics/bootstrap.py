@@ -1,11 +1,18 @@
-"""How sure is a value, and is one calibrator really better than another? Rows drawn again."""
+"""How sure is a value, is one calibrator really better, is it calibrated? Data drawn again.
+
+Intervals and comparisons draw rows with replacement. Consistency resampling shows what a calibrated
+model would by chance: the predictions stay, labels are drawn from them, again and again, and the
+metric is computed anew. Given the predictions that is the null hypothesis itself, so the p-value
+holds for any number of rows and bins. (Vaicenavicius et al. also draw the predictions with
+replacement.)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -13,24 +20,17 @@ from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind, RandomState, RowRule, generator
 from calibrant.data.weights import row_counts
 from calibrant.metrics._bins import DEFAULT_BINS
-from calibrant.metrics._differences import (
-    correlation_of,
-    gap_of_errors,
-    gap_of_means,
-    paired_draws,
-)
-from calibrant.metrics._intervals import (
-    Method,
-    check_level,
-    check_resamples,
-    interval,
-    noisy_errors,
-)
-from calibrant.metrics._labelled import Labelled, labelled
+from calibrant.metrics._differences import correlation_of, gap_of_errors, gap_of_means, paired_draws
+from calibrant.metrics._intervals import check_level, check_resamples, noisy_errors, p_value_of
+from calibrant.metrics._labelled import labelled
 from calibrant.metrics._metric import Metric
-from calibrant.metrics._notions import RowNotion
+from calibrant.metrics._notions import Notion, RowNotion
 from calibrant.metrics._registry import METRICS, drawn_metric
-from calibrant.metrics._resampling import Drawing, bootstrap_values, draw_repetitions
+from calibrant.metrics._resampling import Drawing, bootstrap_values, draw_repetitions, null_values
+
+Method = Literal["auto", "basic", "percentile"]
+
+_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
 @dataclass(frozen=True)
@@ -176,20 +176,29 @@ def bootstrap_ci(
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
     rng = generator(random_state)
     if callable(metric):
-        observed, drawn = _function_values(metric, data, n_resamples, rng)
-        low, high = interval(observed, drawn, level, method)
+        chosen, (count, weight) = None, row_counts(data.weight)
+
+        def value(weight: Floats) -> float:
+            return float(metric(data.probs, data.labels, sample_weight=weight, row_sums="raw"))
+
+        observed = value(data.weight)
+        draws = (draw_repetitions(count, 1, rng)[:, 0] for _ in range(n_resamples))
+        drawn = np.array([value(weight * times) for times in draws])
     else:
         chosen = drawn_metric(metric, weighted=data.weighted)
         observed = chosen.value(data, n_bins)
         drawing = Drawing([chosen.statistic], n_resamples, rng)
         drawn = bootstrap_values(chosen.reads, data, n_bins, drawing)[:, 0]
-        low, high = interval(observed, drawn, level, method)
-        if chosen.is_error and method == "auto":
-            _require_interval(chosen)
-            (error,) = noisy_errors([chosen], data, n_bins, n_resamples, rng)
-            low, high = error.interval(level)
-        elif chosen.is_error:
-            low, high = max(low, 0.0), max(high, 0.0)
+    tail = (1.0 - level) / 2.0
+    low, high = (float(end) for end in np.quantile(drawn, [tail, 1.0 - tail]))
+    if method != "percentile":
+        low, high = 2.0 * observed - high, 2.0 * observed - low
+    if chosen is not None and chosen.is_error and method == "auto":
+        _require_interval(chosen)
+        (error,) = noisy_errors([chosen], data, n_bins, n_resamples, rng)
+        low, high = error.interval(level)
+    elif chosen is not None and chosen.is_error:
+        low, high = max(low, 0.0), max(high, 0.0)
     return Interval(observed, low, high, float(drawn.std()), level, n_resamples)
 
 
@@ -202,19 +211,6 @@ def _require_interval(metric: Metric) -> None:
             f"{metric.name} has no interval that covers: take one of {known}, a score such as "
             '"brier", or calibration_test, which asks whether there is an error at all'
         )
-
-
-def _function_values(
-    metric: Callable[..., float], data: Labelled, n_resamples: int, rng: np.random.Generator
-) -> tuple[float, Floats]:
-    """The value of a user's function on the rows, and on drawn rows."""
-    count, weight = row_counts(data.weight)
-
-    def value(weight: Floats) -> float:
-        return float(metric(data.probs, data.labels, sample_weight=weight, row_sums="raw"))
-
-    draws = (draw_repetitions(count, 1, rng)[:, 0] for _ in range(n_resamples))
-    return value(data.weight), np.array([value(weight * times) for times in draws])
 
 
 @documented
@@ -305,3 +301,116 @@ def compare_paired(
     else:
         found = gap_of_means(values[0] - values[1], float((drawn[0] - drawn[1]).std()), level)
     return PairedComparison(metric, values[0], values[1], *found, level, n_resamples)
+
+
+# --- labels drawn from the predictions --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CalibrationTest:
+    """An error beside what a perfectly calibrated model would show on the same predictions.
+
+    Parameters
+    ----------
+    metric : str
+        The name of the error.
+    observed : float
+        Its value.
+    p_value : float
+        How likely a calibrated model is to show such a value.
+    null_mean : float
+        The mean value of a calibrated model.
+    null_std : float
+        The standard deviation of its values.
+    quantiles : dict of float to float
+        Levels, and the values of a calibrated model below which so large a share lies.
+    n_resamples : int
+        How often labels were drawn.
+    notion : {"class-1", "confidence", "top-label", "classwise"}
+        Whose calibration the error judges.
+    """
+
+    metric: str
+    observed: float
+    p_value: float
+    null_mean: float
+    null_std: float
+    quantiles: dict[float, float]
+    n_resamples: int
+    notion: Notion
+
+
+@documented
+def calibration_test(
+    probs: Any,
+    labels: Any,
+    metric: str = "ece",
+    *,
+    n_bins: int = DEFAULT_BINS,
+    n_resamples: int = 1000,
+    random_state: RandomState = None,
+    notion: RowNotion | None = None,
+    sample_weight: Any = None,
+    row_sums: RowRule = "strict",
+    input: InputKind = "probs",  # noqa: A002 - the word of the whole public interface
+    ignore_index: int | None = None,
+) -> CalibrationTest:
+    """Test "calibrated" with any calibration error as the statistic.
+
+    Parameters
+    ----------
+    {probs}
+    {labels}
+    metric : str, default "ece"
+        The name of a calibration error in ``METRICS``.
+    {n_bins}
+    n_resamples : int, default 1000
+        How often labels are drawn.
+    {random_state}
+    {notion}
+    {sample_weight}
+    {row_sums}
+    {input_probs}
+    {ignore_index}
+
+    Returns
+    -------
+    CalibrationTest
+        The p-value, and what a calibrated model would show.
+
+    Raises
+    ------
+    {refused}
+
+    Notes
+    -----
+    The p-value is (1 + the resamples that reach the observed value) / (1 + resamples). Weights
+    enter the statistic; hits are drawn row by row, whatever a row weighs.
+
+    References
+    ----------
+    Broecker and Smith, "Increasing the Reliability of Reliability Diagrams", Weather and
+    Forecasting 22, 2007. Vaicenavicius et al., "Evaluating model calibration in classification",
+    AISTATS 2019.
+
+    Examples
+    --------
+    >>> calibration_test([[0.8, 0.2]] * 50, [0, 1] * 25, n_resamples=99).p_value
+    0.01
+    """
+    check_resamples(n_resamples, 1)
+    data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
+    error = drawn_metric(metric, weighted=data.weighted, errors_only=True)
+    drawing = Drawing([error.statistic], n_resamples, generator(random_state))
+    null = null_values(error.reads, data, n_bins, drawing)[:, 0]
+    observed = error.value(data, n_bins)
+    return CalibrationTest(
+        metric=metric,
+        observed=observed,
+        p_value=p_value_of(observed, null),
+        null_mean=float(null.mean()),
+        null_std=float(null.std()),
+        quantiles=dict(zip(_LEVELS, map(float, np.quantile(null, _LEVELS)), strict=True)),
+        n_resamples=n_resamples,
+        notion=error.notion or data.notion,
+    )

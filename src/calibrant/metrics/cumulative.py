@@ -100,7 +100,7 @@ def ks_test(
     (0.18, True, 'class-1')
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return _test(data, score_notion(notion, data.n_classes), farthest, ks_p_value)
+    return _test(data, notion, lambda path: np.abs(path).max(axis=0), ks_p_value)
 
 
 @documented
@@ -154,17 +154,17 @@ def kuiper_test(
     (0.18, True, 'class-1')
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    return _test(data, score_notion(notion, data.n_classes), span, kuiper_p_value)
+    return _test(data, notion, span, kuiper_p_value)
 
 
 def _test(
     data: Labelled,
-    notion: ScoreNotion,
+    asked: ScoreNotion | None,
     extent: Callable[[Floats], Floats],
     p_value: Callable[[float], float],
 ) -> CumulativeTest:
     """The test of the one pair of columns, or of the class with the most evidence."""
-    tests = []
+    notion, tests = score_notion(asked, data.n_classes), []
     for part in outcomes_of(data, notion):
         path, deviation = cumulative_differences(part)
         total, strayed = float(part.weight.sum()), float(extent(path))
@@ -190,11 +190,6 @@ def summed_up(score: Floats, steps: Floats) -> Floats:
     """The cumulative steps of rows in ascending order, where the rows of equal score end."""
     ends = np.flatnonzero(np.append(np.diff(score) > 0.0, True))
     return np.asarray(np.cumsum(steps, axis=0)[ends])
-
-
-def farthest(path: Floats) -> Floats:
-    """The largest distance from 0 of each path; paths run along the first axis."""
-    return np.abs(path).max(axis=0)
 
 
 def span(path: Floats) -> Floats:

@@ -130,55 +130,39 @@ def brier_decomposition(
 
 
 def split_brier(
-    data: Labelled,
-    rng: np.random.Generator,
-    n_bins: int | None = None,
-    debiased: bool = True,
+    data: Labelled, rng: np.random.Generator, n_bins: int | None = None, debiased: bool = True
 ) -> BrierDecomposition:
     """The parts of the Brier score."""
     score = weighted_mean(row_scores(brier_rows, data), data.weight)
-    if n_bins is None:
-        saved = _isotonic_saving(data, rng)
-    else:
+    if n_bins is not None:
         saved = binned_saving(bins_of("classes", data, n_bins))
+    else:  # sums over classes of the squared error that isotonic recalibration saves
+        found, noise, total = 0.0, 0.0, float(data.weight.sum())
+        n_draws = int(np.clip(_DRAWS // data.n_classes, 2, 20))
+        for index in range(data.n_classes):
+            column = IsotonicColumn.of(class_outcomes(data, index))
+            draws = (column.drawn(rng, column.chance) for _ in range(n_draws))
+            found += column.saved(column.events)
+            noise += float(np.mean([column.saved(events) for events in draws]))
+        saved = found / total, noise / total
     shares = np.bincount(data.labels, data.weight, data.n_classes) / data.weight.sum()
     return decomposed(score, saved, shares, debiased)
 
 
-class Saving(NamedTuple):
-    """What recalibration saves on the rows it was fitted on, and what it would save by chance."""
-
-    found: float
-    noise: float
-
-
 def decomposed(
-    score: float, saved: Saving, shares: Floats, debiased: bool = True
+    score: float, saved: tuple[float, float], shares: Floats, debiased: bool = True
 ) -> BrierDecomposition:
-    """The parts, given what recalibration saves and the classes' shares of the labels."""
-    calibration = saved.found - saved.noise if debiased else saved.found
+    """The parts, by what recalibration saves, that by chance, and the classes' label shares."""
+    found, noise = saved
+    calibration = found - noise if debiased else found
     uncertainty = float((shares * (1.0 - shares)).sum())
-    return BrierDecomposition(score, calibration, score - calibration, uncertainty, saved.noise)
+    return BrierDecomposition(score, calibration, score - calibration, uncertainty, noise)
 
 
-def binned_saving(stats: BinStats) -> Saving:
+def binned_saving(stats: BinStats) -> tuple[float, float]:
     """Sums over classes and bins of share x squared gap, and of share x its variance."""
     found = float((stats.share * np.nan_to_num(stats.gap) ** 2).sum())
-    return Saving(found, found - float(debiased_squares(stats).sum()))
-
-
-def _isotonic_saving(data: Labelled, rng: np.random.Generator) -> Saving:
-    """Sums over classes of the squared error that isotonic recalibration saves."""
-    draws = int(np.clip(_DRAWS // data.n_classes, 2, 20))
-    columns = (IsotonicColumn.of(class_outcomes(data, index)) for index in range(data.n_classes))
-    found = noise = 0.0
-    for column in columns:
-        found += column.saved(column.events)
-        noise += float(
-            np.mean([column.saved(column.drawn(rng, column.chance)) for _ in range(draws)])
-        )
-    total = float(data.weight.sum())
-    return Saving(found / total, noise / total)
+    return found, found - float(debiased_squares(stats).sum())
 
 
 class IsotonicColumn(NamedTuple):

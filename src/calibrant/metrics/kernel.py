@@ -224,11 +224,7 @@ def quick_skce_test(
 
 
 def _test(
-    rows: Rows,
-    kernel: Kernel,
-    bandwidth: float | None,
-    n_resamples: int,
-    rng: np.random.Generator,
+    rows: Rows, kernel: Kernel, bandwidth: float | None, n_resamples: int, rng: np.random.Generator
 ) -> SKCETest:
     """The test of some rows."""
     pairs = PairSums.of(rows, kernel, bandwidth)
@@ -306,32 +302,24 @@ class PairSums:
     def errors(self, labels: Labels) -> Floats:
         """The squared kernel calibration error of each column of labels (rows, draws)."""
         linear = np.take_along_axis(self.mean, labels, axis=1).sum(axis=0)
-        dense = self.mean.shape[1] <= _DENSE_CLASSES
-        same = self._same_dense(labels) if dense else self._same_sparse(labels)
+        same = np.zeros(labels.shape[1])  # the sum over the pairs with the same label
+        if self.mean.shape[1] <= _DENSE_CLASSES:  # a product per class, the first one's free
+            others = np.zeros(labels.shape)  # near @ [label is not 0]
+            for index in range(1, self.mean.shape[1]):
+                of_class = (labels == index).astype(np.float64)
+                sums = self.near @ of_class
+                same += np.einsum("ij,ij->j", of_class, sums)
+                others += sums
+            first = (labels == 0).astype(np.float64)
+            same = same + first.T @ self.near.sum(axis=1) - np.einsum("ij,ij->j", first, others)
+        else:  # each draw adds up the rows of each class that came
+            rows = np.arange(len(labels))
+            for draw, column in enumerate(labels.T):
+                came, place = np.unique(column, return_inverse=True)
+                shape = (len(came), len(rows))
+                placed = csr_array((np.ones(len(rows)), (place, rows)), shape=shape)
+                same[draw] = np.asarray(placed @ self.near)[place, rows].sum()
         return np.asarray((same - 2.0 * linear + self.constant) / self.weight)
-
-    def _same_dense(self, labels: Labels) -> Floats:
-        """The sum over the pairs with the same label: a product per class, the first one's free."""
-        others = np.zeros(labels.shape)  # near @ [label is not 0]
-        total = np.zeros(labels.shape[1])
-        for index in range(1, self.mean.shape[1]):
-            of_class = (labels == index).astype(np.float64)
-            sums = self.near @ of_class
-            total += np.einsum("ij,ij->j", of_class, sums)
-            others += sums
-        first = (labels == 0).astype(np.float64)
-        return total + first.T @ self.near.sum(axis=1) - np.einsum("ij,ij->j", first, others)
-
-    def _same_sparse(self, labels: Labels) -> Floats:
-        """The same for many classes: each draw adds up the rows of each class that came."""
-        rows = np.arange(len(labels))
-        total = np.empty(labels.shape[1])
-        for draw, column in enumerate(labels.T):
-            came, place = np.unique(column, return_inverse=True)
-            shape = (len(came), len(rows))
-            of_class = csr_array((np.ones(len(rows)), (place, rows)), shape=shape)
-            total[draw] = np.asarray(of_class @ self.near)[place, rows].sum()
-        return total
 
 
 # --- pairs within blocks ----------------------------------------------------------------------

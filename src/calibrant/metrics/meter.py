@@ -6,8 +6,11 @@ probability of the predicted class was kept.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 from reprlib import repr as shown
 from typing import Any, Self, get_args
 
@@ -15,27 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.common.docstrings import documented
+from calibrant.common.extras import need
+from calibrant.common.json import START, loads, sealed, unsealed
 from calibrant.common.tables import counted
 from calibrant.common.threads import OwnLock
 from calibrant.common.types import Floats, InputKind, RowRule
 from calibrant.data.binning import equal_width_edges
 from calibrant.data.checks import as_numpy, as_weights
 from calibrant.data.rows import Rows
-from calibrant.metrics import _meter_files as files
+from calibrant.metrics import _meter_state as states
 from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._labelled import Batch, Labelled, ScoresAndHits, check_row_rule
-from calibrant.metrics._meter_state import (
-    Layout,
-    MeterState,
-    check_same,
-    checked_state,
-    score_names,
-    total,
-)
+from calibrant.metrics._meter_state import Layout, MeterState
 from calibrant.metrics._notions import RowNotion, check_row_notion, row_notion
 from calibrant.metrics._registry import METRICS
 from calibrant.metrics._reports import MeterReport, report
 
+_FORMAT = "calibrant-meter-2"
+_CHANGED = "this meter was changed after it was written: its SHA-256 does not match"
+_DTYPES = {"counts": np.int64, "sums": np.float64}
 _SETTINGS = ("n_bins", "input", "row_sums", "classwise", "notion")
 _KNOWN_OF_CONFIDENCES = ("equal-width", "equal-mass", "cells")  # what the top label determines
 
@@ -132,17 +133,14 @@ class CalibrationMeter:
             Where an array is refused: the message names the rule, the value and the row.
         """
         state = self._state
+        n_classes = None if state is None else state.layout.n_classes
         batch = self._batch(
-            scores,
-            labels,
-            sample_weight,
-            ignore_index=ignore_index,
-            n_classes=None if state is None else state.layout.n_classes,
+            scores, labels, sample_weight, ignore_index=ignore_index, n_classes=n_classes
         )
         added = self._measured(batch, state)
         if added is not None:
             with self._lock:
-                self._state = total(self._state, added)
+                self._state = states.total(self._state, added)
         return self
 
     def merge(self, other: CalibrationMeter) -> CalibrationMeter:
@@ -170,7 +168,7 @@ class CalibrationMeter:
             )
         merged = CalibrationMeter(**self._settings())
         mine, theirs = self._state, other._state
-        merged._state = mine if theirs is None else total(mine, theirs)
+        merged._state = mine if theirs is None else states.total(mine, theirs)
         return merged
 
     def compute(self) -> MeterReport:
@@ -215,16 +213,15 @@ class CalibrationMeter:
         arrays : dict of str to ndarray
             The flat vectors "counts" and "sums".
         """
-        state = self._state
-        layout = None if state is None else state.layout
-        document = {
-            **self._settings(),
-            "n_classes": None if layout is None else layout.n_classes,
-            "scores": list(score_names() if layout is None else layout.scores),
-        }
-        if state is None:  # read once: another thread may replace it at any time
-            return document, {"counts": np.zeros(0, np.int64), "sums": np.zeros(0)}
-        return document, {"counts": state.counts.copy(), "sums": state.sums.copy()}
+        state = self._state  # read once: another thread may replace it at any time
+        if state is None:
+            classes, scores = None, states.score_names()
+            counts, sums = np.zeros(0, np.int64), np.zeros(0)
+        else:
+            classes, scores = state.layout.n_classes, state.layout.scores
+            counts, sums = state.counts.copy(), state.sums.copy()
+        document = {**self._settings(), "n_classes": classes, "scores": list(scores)}
+        return document, {"counts": counts, "sums": sums}
 
     @classmethod
     def from_state(
@@ -252,25 +249,22 @@ class CalibrationMeter:
         if "notion" not in document:  # files of meters that knew the confidence alone
             before = "confidence" if document.get("n_classes") == 2 else None
             document = {**document, "notion": before}
-        for name in (*_SETTINGS, "n_classes", "scores"):
-            if name not in document:
+        wanted = dict.fromkeys((*_SETTINGS, "n_classes", "scores"), document)
+        wanted |= dict.fromkeys(_DTYPES, arrays)
+        for name, given in wanted.items():
+            if name not in given:
                 raise ValueError(
-                    f"the state of a meter must have {name!r}, got {shown(list(document))}"
+                    f"the state of a meter must have {name!r}, got {shown(list(given))}"
                 )
-        for name in ("counts", "sums"):
-            if name not in arrays:
-                raise ValueError(
-                    f"the state of a meter must have {name!r}, got {shown(list(arrays))}"
-                )
+        for name in _DTYPES:
             if arrays[name].ndim != 1:
                 raise ValueError(f"{name} of a meter must be a vector, got {arrays[name].shape}")
         _check_types(document)
         meter = cls(**{name: document[name] for name in _SETTINGS})
-        n_classes, scores = document["n_classes"], tuple(document["scores"])
-        counts, sums = arrays["counts"], arrays["sums"]
+        n_classes, counts, sums = document["n_classes"], arrays["counts"], arrays["sums"]
         if n_classes is not None:
-            layout = meter._layout(n_classes, scores)
-            meter._state = checked_state(layout, counts, sums)
+            layout = meter._layout(n_classes, tuple(document["scores"]))
+            meter._state = states.checked_state(layout, counts, sums)
         elif len(counts) or len(sums):
             raise ValueError(f"a meter without classes must have no sums, got {len(sums)}")
         return meter
@@ -283,7 +277,10 @@ class CalibrationMeter:
         str
             The text, on one line.
         """
-        return files.to_json(*self.to_state())
+        document, arrays = self.to_state()
+        lists = {name: array.tolist() for name, array in arrays.items()}
+        # Python writes floats so that they read back the same.
+        return sealed(json.dumps({"format": _FORMAT, **document, **lists}, allow_nan=False))
 
     @classmethod
     def from_json(cls, text: str) -> CalibrationMeter:
@@ -304,7 +301,24 @@ class CalibrationMeter:
         ValueError
             Where the text is not that of a meter, or was changed.
         """
-        return cls.from_state(*files.from_json(text))
+        text = text.strip()
+        body = unsealed(text)
+        if body is None:
+            if not text.startswith(START):
+                try:
+                    written = loads(text)
+                except ValueError as error:
+                    message = f"a meter must be JSON text, got {text[:40]!r}: {error}"
+                    raise ValueError(message) from None
+                _known(written)
+            raise ValueError(_CHANGED)
+        document = _known(loads(body))
+        arrays = {}
+        for name, dtype in _DTYPES.items():
+            values = document.pop(name, ())
+            # The numbers as they were written: whole ones stay whole, and are checked as such.
+            arrays[name] = np.asarray(values) if values else np.zeros(0, dtype)
+        return cls.from_state(document, arrays)
 
     def to_arrow(self) -> Any:
         """Write settings and state as an Arrow table of one row, with a SHA-256 checksum.
@@ -314,7 +328,13 @@ class CalibrationMeter:
         pyarrow.Table
             The table; tables of several meters concatenate.
         """
-        return files.to_arrow(*self.to_state())
+        arrow = need("pyarrow", "parquet", "Arrow tables need")
+        document, arrays = self.to_state()
+        body = json.dumps({"format": _FORMAT, **document})
+        columns = {"settings": arrow.array([body]), "sha256": arrow.array([_digest(body, arrays)])}
+        for name, kind in (("counts", arrow.int64()), ("sums", arrow.float64())):
+            columns[name] = arrow.array([arrays[name]], arrow.list_(kind))
+        return arrow.table(columns)
 
     @classmethod
     def from_arrow(cls, table: Any) -> CalibrationMeter:
@@ -335,10 +355,19 @@ class CalibrationMeter:
         ValueError
             Where the table is not that of meters, or was changed.
         """
-        first, *others = (cls.from_state(*state) for state in files.from_arrow(table))
-        for other in others:
-            first = first.merge(other)
-        return first
+        for name in ("settings", "sha256", *_DTYPES):
+            if name not in table.column_names:
+                raise ValueError(f"a table of meters must have the column {name!r}")
+        if table.num_rows == 0:
+            raise ValueError("a table of meters must have at least one row, got none")
+        documents = []
+        for row in range(table.num_rows):
+            body, written = (table[name][row].as_py() for name in ("settings", "sha256"))
+            arrays = {name: _array_of_cell(table[name][row], name) for name in _DTYPES}
+            if not isinstance(body, str) or written != _digest(body, arrays):
+                raise ValueError(_CHANGED)
+            documents.append((_known(loads(body)), arrays))
+        return reduce(CalibrationMeter.merge, (cls.from_state(*one) for one in documents))
 
     # --- inside ---
 
@@ -358,15 +387,38 @@ class CalibrationMeter:
 
     def _measured(self, batch: Batch, state: MeterState | None) -> MeterState | None:
         """What the rows of a batch add to a state; None where it has none that count."""
-        layout = self._layout(batch.rows.n_classes, score_names())
+        layout = self._layout(batch.rows.n_classes, states.score_names())
         if state is not None:
-            check_same(state.layout, layout)
+            states.check_same(state.layout, layout)
         if not len(batch.kept):
             return None
         added = MeterState.empty(layout)
         for rows in batch.tiles():
             added.add(rows)
         return added
+
+
+def _known(document: Any) -> dict[str, Any]:
+    """The settings and state of a document of the format that is read here."""
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != _FORMAT:
+        raise ValueError(f"a meter must have the format {_FORMAT!r}, got {shown(found)}")
+    return {name: value for name, value in document.items() if name != "format"}
+
+
+def _digest(body: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(body.encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"\0{name}\0{array.shape}\0".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def _array_of_cell(cell: Any, name: str) -> NDArray[Any]:
+    """A list of numbers of an Arrow table; nulls and other kinds are refused."""
+    values = cell.as_py() if cell.values is None else cell.values.to_numpy(zero_copy_only=False)
+    if values is None or np.asarray(values).dtype != _DTYPES[name]:
+        raise ValueError(f"{name} of a table of meters must be lists of {_DTYPES[name].__name__}")
+    return np.asarray(values)
 
 
 def _check_types(document: Mapping[str, Any]) -> None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,8 +122,8 @@ def omnibus_test(
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     rng = generator(random_state)
     rows = some_rows(data.rows, max_rows, rng)
-    tests: _Tests = _AllClasses.of(rows, rng) if notion == "canonical" else _TopLabel.of(rows)
-    values = np.concatenate([tests.observed(), *tests.drawn(n_resamples, rng)])
+    tests = _AllClasses.of(rows, rng) if notion == "canonical" else _TopLabel.of(rows)
+    values = np.concatenate(list(tests.observed_and_drawn(n_resamples, rng)))
     p_values = [_ranked(-column) for column in values.T]
     smallest = np.min([_approximate(column) for column in values.T], axis=0)
     return OmnibusTest(
@@ -160,18 +159,6 @@ def _approximate(values: Floats) -> Floats:
 # --- the tests --------------------------------------------------------------------------------
 
 
-class _Tests(Protocol):
-    """Statistics of the rows' own labels, and of labels that a calibrated model would have."""
-
-    names: ClassVar[tuple[str, ...]]
-
-    def observed(self) -> Floats:
-        """The statistics of the labels, (1, tests)."""
-
-    def drawn(self, n_draws: int, rng: np.random.Generator) -> Iterator[Floats]:
-        """Statistics of drawn labels, (draws, tests), in batches."""
-
-
 @dataclass(frozen=True)
 class _TopLabel:
     """The largest probability and whether it is right, in ascending order of the former."""
@@ -185,10 +172,9 @@ class _TopLabel:
         (part,) = outcomes_of(Labelled(rows, "confidence"), "confidence")
         return cls(part.take(np.argsort(part.score, kind="stable")))
 
-    def observed(self) -> Floats:
-        return self._statistics(self.part.hit[:, None])
-
-    def drawn(self, n_draws: int, rng: np.random.Generator) -> Iterator[Floats]:
+    def observed_and_drawn(self, n_draws: int, rng: np.random.Generator) -> Iterator[Floats]:
+        """Statistics (1, tests) of the rows' events; (draws, tests) of drawn ones, in batches."""
+        yield self._statistics(self.part.hit[:, None])
         score = self.part.scores
         for size in batches_of(n_draws, len(score)):
             yield self._statistics(rng.random((len(score), size)) < score)
@@ -212,6 +198,7 @@ class _AllClasses:
     score: Floats
     event: NDArray[np.intp]  # the class that the score promises
     looked_at: NDArray[np.intp]  # by the kernel test
+    pairs: PairSums | None  # of these; one row has no pair
     names: ClassVar[tuple[str, ...]] = ("kuiper", "spiegelhalter", "skce")
 
     @classmethod
@@ -224,24 +211,21 @@ class _AllClasses:
         some = np.arange(len(order))
         if len(order) > MOST_ROWS:
             some = np.sort(rng.choice(some, MOST_ROWS, replace=False))
-        return cls(rows.take(order), score[order], event[order], some)
+        rows = rows.take(order)
+        pairs = PairSums.of(rows.take(some), "exponential", None) if len(some) > 1 else None
+        return cls(rows, score[order], event[order], some, pairs)
 
-    def observed(self) -> Floats:
-        return self._statistics(self.rows.labels[:, None])
-
-    def drawn(self, n_draws: int, rng: np.random.Generator) -> Iterator[Floats]:
-        return map(self._statistics, draw_labels(self.rows.scores, n_draws, rng))
+    def observed_and_drawn(self, n_draws: int, rng: np.random.Generator) -> Iterator[Floats]:
+        """Statistics (1, tests) of the rows' labels; (draws, tests) of drawn ones, in batches."""
+        yield self._statistics(self.rows.labels[:, None])
+        yield from map(self._statistics, draw_labels(self.rows.scores, n_draws, rng))
 
     def _statistics(self, labels: Labels) -> Floats:
         probs, weight = self.rows.scores, self.rows.weight
         steps = weight[:, None] * ((labels == self.event[:, None]) - self.score[:, None])
         true = np.take_along_axis(probs, labels, axis=1)
         brier = np.abs(weight @ (probs**2).sum(axis=1) - weight @ true)
-        skce = np.zeros(labels.shape[1])  # one row has no pair
-        if len(self.looked_at) > 1:
-            skce = self._pairs.errors(labels[self.looked_at])
+        skce = np.zeros(labels.shape[1])
+        if self.pairs is not None:
+            skce = self.pairs.errors(labels[self.looked_at])
         return np.stack([span(summed_up(self.score, steps)), brier, skce], axis=1)
-
-    @cached_property
-    def _pairs(self) -> PairSums:
-        return PairSums.of(self.rows.take(self.looked_at), "exponential", None)

@@ -99,24 +99,20 @@ def smooth_error(stats: BinStats, bandwidth: float | None = None) -> Floats:
     residual = stats.confidence_sum - stats.correct_sum
     residual = residual / stats.weight.sum(axis=-1, keepdims=True)
     waves = dct(residual, axis=-1)[..., :_WAVES]
-    if bandwidth is None:
-        return _error_at(waves, self_consistent_bandwidth(waves))
-    if not _BANDWIDTH_STEP <= bandwidth <= 1.0:
-        raise ValueError(f"bandwidth must lie in [2^-10, 1], got {bandwidth}")
-    return _error_at(waves, np.full(waves.shape[:-1], float(bandwidth)))
-
-
-def self_consistent_bandwidth(waves: Floats) -> Floats:
-    """Bisection on smECE_s - s, which falls with s, for many transforms at once."""
+    if bandwidth is not None:
+        if not _BANDWIDTH_STEP <= bandwidth <= 1.0:
+            raise ValueError(f"bandwidth must lie in [2^-10, 1], got {bandwidth}")
+        return _error_at(waves, np.full(waves.shape[:-1], float(bandwidth)))
+    # Bisection on smECE_s - s, which falls with s, for many transforms at once.
     too_narrow = np.ones(waves.shape[:-1], np.int64)
     wide = np.full(waves.shape[:-1], 1024, np.int64)
     for _ in range(10):
         middle = (too_narrow + wide) // 2
-        bandwidth: Floats = np.asarray(middle * _BANDWIDTH_STEP, np.float64)
-        narrow = bandwidth < _error_at(waves, bandwidth)
+        tried: Floats = np.asarray(middle * _BANDWIDTH_STEP, np.float64)
+        narrow = tried < _error_at(waves, tried)
         too_narrow = np.where(narrow, middle, too_narrow)
         wide = np.where(narrow, wide, middle)
-    return np.asarray(np.maximum(wide, 2) * _BANDWIDTH_STEP, np.float64)
+    return _error_at(waves, np.asarray(np.maximum(wide, 2) * _BANDWIDTH_STEP, np.float64))
 
 
 def _error_at(waves: Floats, bandwidth: Floats) -> Floats:

@@ -173,7 +173,12 @@ def calibration_indices(
     """
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
     part = _class_1(data)
-    gap = np.abs(_smooth_frequency(part) - part.score)
+    places = np.unique(part.score)
+    if len(places) > _MOST_PLACES:
+        places = places[np.linspace(0.0, len(places) - 1.0, _MOST_PLACES).astype(np.intp)]
+    step = max(1, _TILE // len(part.score))
+    curve = [_local_lines(part, places[i : i + step]) for i in range(0, len(places), step)]
+    gap = np.abs(np.interp(part.score, places, np.concatenate(curve)) - part.score)
     levels = weighted_quantiles(gap, part.weight, np.array([0.5, 0.9, 1.0]))
     return CalibrationIndices(float(part.weight @ gap / part.weight.sum()), *map(float, levels))
 
@@ -250,17 +255,6 @@ def _class_1(data: Labelled) -> Outcomes:
     """The probability of class 1 and whether a row is of it, of the rows that count."""
     check_two_classes(data.n_classes)
     return class_outcomes(data, 1).of_some_weight()
-
-
-def _smooth_frequency(part: Outcomes) -> Floats:
-    """The local linear frequency of the event at each row's score."""
-    places = np.unique(part.score)
-    if len(places) > _MOST_PLACES:
-        spread = np.linspace(0.0, len(places) - 1.0, _MOST_PLACES).astype(np.intp)
-        places = places[spread]
-    step = max(1, _TILE // len(part.score))
-    curve = [_local_lines(part, places[i : i + step]) for i in range(0, len(places), step)]
-    return np.interp(part.score, places, np.concatenate(curve))
 
 
 def _local_lines(part: Outcomes, places: Floats) -> Floats:

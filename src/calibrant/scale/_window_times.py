@@ -18,46 +18,23 @@ LONGEST = timedelta(days=330_000)
 DAY = timedelta(days=1)
 
 
-def checked_window(window: int | timedelta) -> int | timedelta:
-    """Refuse what is neither a number of rows nor a length of time."""
+def check_lengths(window: int | timedelta, max_jump: timedelta | None) -> None:
+    """Refuse a window that is neither a number of rows nor a length of time, and its jumps."""
     if isinstance(window, timedelta):
         if window <= timedelta(0):
             raise ValueError(f"window must be longer than no time, got {window}")
         if window > LONGEST:
             raise ValueError(f"window must be at most {LONGEST.days:,} days, got {window}")
-        return window
-    if not isinstance(window, int | np.integer) or isinstance(window, bool) or window < 1:
+    elif not isinstance(window, int | np.integer) or isinstance(window, bool) or window < 1:
         raise ValueError(
             f"window must be a number of rows from 1 on, or a timedelta, got {shown(window)}"
         )
-    return int(window)
-
-
-def window_of(seconds: float) -> timedelta:
-    """A window of so many seconds, which a file may say."""
-    try:
-        return timedelta(seconds=seconds)
-    except OverflowError:
-        raise ValueError(f"window must be at most {LONGEST.days:,} days, got {seconds} s") from None
-
-
-def checked_jump(max_jump: timedelta | None, window: int | timedelta) -> timedelta | None:
-    """Refuse what is no length of time, and any for windows of rows."""
     if max_jump is None:
-        return None
-    if isinstance(window, int):
+        return
+    if not isinstance(window, timedelta):
         raise ValueError("max_jump goes with windows of time: this one counts rows")
     if not isinstance(max_jump, timedelta) or max_jump <= timedelta(0):
         raise ValueError(f"max_jump must be a timedelta longer than no time, got {shown(max_jump)}")
-    return max_jump
-
-
-def jump_of(seconds: float | None) -> timedelta | None:
-    """A longest jump of so many seconds, which a file may say."""
-    try:
-        return None if seconds is None else timedelta(seconds=seconds)
-    except OverflowError:
-        return timedelta.max
 
 
 # --- the time of each row ---------------------------------------------------------------------
@@ -117,54 +94,43 @@ def _seconds_of(time: Any) -> float:
 # --- its window -------------------------------------------------------------------------------
 
 
-def window_numbers(seconds: Floats, window: timedelta) -> NDArray[np.int64]:
-    """The number of each row's window since 1970."""
-    return np.floor(seconds / window.total_seconds()).astype(np.int64)
-
-
-def check_jumps(
-    numbers: NDArray[np.int64],
+def window_numbers(
     seconds: Floats,
     rows: NDArray[np.intp],
     newest: int | None,
     window: timedelta,
     max_jump: timedelta | None,
-) -> None:
-    """Refuse times that are too far ahead of the newest window.
+) -> NDArray[np.int64]:
+    """The number of each row's window since 1970; times too far ahead of the newest are refused.
 
     Such a row would end the open window, and all rows that follow would be late. The first rows
     have no ``newest`` window: they are compared with the clock, and then with their median.
-    For each row there are the number of its window, its time, and its number in the batch.
+    For each row there are its time and its number in the batch.
     """
-    if not len(rows):
-        return
+    numbers = np.floor(seconds / window.total_seconds()).astype(np.int64)
     jump = max(31 * DAY, 10 * window) if max_jump is None else max_jump
     limit = min(jump // window + 1, 2**62)  # in windows; the next one is always near
-    if newest is not None and numbers.max() <= newest + limit:
-        return
+    if not len(rows) or (newest is not None and numbers.max() <= newest + limit):
+        return numbers
+    length = str(jump).removesuffix(", 0:00:00")
     if newest is None:
-        present = int(window_numbers(np.asarray(datetime.now(UTC).timestamp()), window))
-        far = numbers > present + limit
-        _refuse_jump(far, seconds, rows, f"{_length(jump)} after the present time")
-        newest = int(np.sort(numbers)[(len(numbers) - 1) // 2])
-        other = f"{_length(jump)} from the median of these first times"
+        present = int(np.floor(datetime.now(UTC).timestamp() / window.total_seconds()))
+        after = f"{length} after the present time"
+        _refuse_jump(numbers > present + limit, seconds, rows, after)
+        start, ahead = int(np.sort(numbers)[(len(numbers) - 1) // 2]), numbers
+        other = f"{length} from the median of these first times"
     else:
-        numbers = np.maximum(numbers, newest)  # late rows are no jump ahead
-        other = f"{_length(jump)} after the newest window so far"
-    low, high = _reached(numbers, newest, limit)
-    far = (numbers < low) | (numbers > high)
-    _refuse_jump(far, seconds, rows, f"{other}, {moment(newest, window)}")
-
-
-def _reached(numbers: NDArray[np.int64], start: int, limit: int) -> tuple[int, int]:
-    """The first and the last window that steps of at most ``limit`` windows lead to."""
-    known = np.unique(np.append(numbers, start))
-    far = np.flatnonzero(np.diff(known) > limit)
+        start, ahead = newest, np.maximum(numbers, newest)  # late rows are no jump ahead
+        other = f"{length} after the newest window so far"
+    # the first and the last window that steps of at most ``limit`` windows lead to
+    known = np.unique(np.append(ahead, start))
+    gaps = np.flatnonzero(np.diff(known) > limit)
     place = np.searchsorted(known, start)
-    before, after = far[far < place], far[far >= place]
-    low = known[before[-1] + 1] if len(before) else known[0]
-    high = known[after[0]] if len(after) else known[-1]
-    return int(low), int(high)
+    low = known[max(gaps[gaps < place] + 1, default=0)]
+    high = known[min(gaps[gaps >= place], default=-1)]
+    far = (ahead < low) | (ahead > high)
+    _refuse_jump(far, seconds, rows, f"{other}, {moment(start, window)}")
+    return numbers
 
 
 def _refuse_jump(
@@ -178,10 +144,6 @@ def _refuse_jump(
             "batch was counted. Correct the time; if the gap is real, set max_jump to a longer "
             "time (timedelta.max for no limit)"
         )
-
-
-def _length(time: timedelta) -> str:
-    return str(time).removesuffix(", 0:00:00")
 
 
 def moment(number: int, window: timedelta) -> str:

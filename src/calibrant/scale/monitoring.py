@@ -11,20 +11,22 @@ by a factor per window.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from reprlib import repr as shown
+from types import NoneType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.common import json as _json
 from calibrant.common.errors import warn
-from calibrant.common.json import PlainDocument
 from calibrant.common.tables import Backend, counted, frame_of
 from calibrant.common.threads import OwnLock
-from calibrant.common.types import Array, Floats, InputKind, RowRule
+from calibrant.common.types import Floats, InputKind, RowRule
 from calibrant.data.checks import as_numpy, as_scores
 from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._drift import Evidence
@@ -33,24 +35,19 @@ from calibrant.metrics._meter_state import MeterState, total
 from calibrant.metrics._notions import RowNotion, row_notion
 from calibrant.metrics._reports import report as metered
 from calibrant.metrics.meter import CalibrationMeter
-from calibrant.scale._monitor_state import Progress, check_open, read_state
 from calibrant.scale._window_times import (
     LONGEST,
-    check_jumps,
-    checked_jump,
-    checked_window,
-    jump_of,
+    check_lengths,
     moment,
     row_seconds,
     window_numbers,
-    window_of,
 )
 
 __all__ = ["CalibrationMonitor", "WindowReport"]
 
 
 @dataclass(frozen=True, repr=False)
-class WindowReport(PlainDocument):
+class WindowReport(_json.PlainDocument):
     """One window of a monitor.
 
     Parameters
@@ -110,7 +107,19 @@ class WindowReport(PlainDocument):
         return f"WindowReport({self.index}: {rows}, {said}, p-value {self.p_value:.3g}{state})"
 
 
-_Step = tuple[Progress, list[WindowReport]]  # where the monitor stands then, what ended on the way
+@dataclass(frozen=True)
+class _Progress:
+    """Where a monitor stands; never changed, only replaced, so that it is always whole."""
+
+    open: MeterState | None = None  # the rows of the open window
+    place: int = 0  # of the open window: its first row, or its number since 1970
+    begun: bool = False  # whether a row had a time
+    ended: int = 0
+    late_rows: int = 0
+    evidence: float = -np.inf
+
+
+_Step = tuple[_Progress, list[WindowReport]]  # where the monitor stands then, what ended on the way
 
 
 class CalibrationMonitor:
@@ -200,20 +209,21 @@ class CalibrationMonitor:
         on_window: Any = None,
         notion: RowNotion | None = None,
     ) -> None:
-        self.window = checked_window(window)
+        check_lengths(window, max_jump)
+        self.window = window if isinstance(window, timedelta) else int(window)
         if not expected_run >= 1.0:
             raise ValueError(f"expected_run must be at least 1 window, got {shown(expected_run)}")
         if not 0.0 <= min_error < 1.0:
             raise ValueError(f"min_error must lie in [0, 1), got {shown(min_error)}")
         self.expected_run = float(expected_run)
         self.min_error = float(min_error)
-        self.max_jump = checked_jump(max_jump, self.window)
+        self.max_jump = max_jump
         self.on_window = on_window
         self.windows: list[WindowReport] = []
         self._meter = CalibrationMeter(
             n_bins, input, row_sums=row_sums, classwise=False, notion=notion
         )
-        self._now = Progress()
+        self._now = _Progress()
         self._lock = OwnLock()  # held from reading where the monitor stands to replacing it
 
     def __repr__(self) -> str:
@@ -259,28 +269,20 @@ class CalibrationMonitor:
             Where an array is refused: the message names the rule, the value and the row. A time
             too far ahead of the newest window (``max_jump``) is refused, too.
         """
-        if isinstance(self.window, int):
-            if time is not None:
-                raise ValueError("time goes with windows of time: this one counts rows")
-            batch = self._batch(scores, labels, ignore_index)
-            with self._lock:
-                found = self._keep(self._by_count(batch, self.window))
-            self._call_back(found)
-            return found
-        if time is None:
+        window = self.window
+        if isinstance(window, int) and time is not None:
+            raise ValueError("time goes with windows of time: this one counts rows")
+        if isinstance(window, timedelta) and time is None:
             raise ValueError("windows of time need the time of the rows: update(.., time=..)")
-        batch = self._batch(scores, labels, ignore_index)
-        seconds = row_seconds(time, len(batch.rows))
-        with self._lock:
-            late = self._now.late_rows
-            found = self._keep(self._by_time(batch, seconds, self.window))
-            late = self._now.late_rows - late
-        try:
-            self._call_back(found)
-        finally:
-            if late:
-                warn(f"{counted(late, 'row')} left out: their window had ended when they came")
-        return found
+        rows = as_scores(scores, self._meter.input, may_be_empty=True)
+        found, n_rows = as_numpy(labels), rows.shape[0]
+        if found.shape[:1] != (n_rows,):  # windows are cut by them
+            raise ValueError(f"labels must be one per row ({n_rows}), got shape {found.shape}")
+        batch = self._meter._batch(rows, found, ignore_index=ignore_index)
+        if isinstance(window, int):
+            return self._advance(lambda now: self._by_count(now, batch, window))
+        seconds = row_seconds(time, n_rows)
+        return self._advance(lambda now: self._by_time(now, batch, seconds, window))
 
     def observe(self, meter: CalibrationMeter, start: str | int, end: str | int) -> WindowReport:
         """Add a whole window that was measured elsewhere, such as by merged meters of a cluster.
@@ -315,10 +317,7 @@ class CalibrationMonitor:
                 f'this monitor judges the notion "{wanted}", got a meter of '
                 f'"{state.layout.notion}": give both the same notion='
             )
-        with self._lock:
-            found = self._keep(self._judged(self._now, state, start, end))
-        self._call_back(found)
-        return found[0]
+        return self._advance(lambda now: self._judged(now, state, start, end))[0]
 
     def close(self) -> WindowReport | None:
         """End the open window before it is full.
@@ -328,9 +327,7 @@ class CalibrationMonitor:
         WindowReport or None
             The window; None where it has no rows.
         """
-        with self._lock:
-            found = self._keep(self._ended(self._now))
-        self._call_back(found)
+        found = self._advance(self._ended)
         return found[0] if found else None
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
@@ -413,22 +410,31 @@ class CalibrationMonitor:
         ValueError
             Where the text is not that of a monitor.
         """
-        document = read_state(text)
+        document = _read_state(text)
         meter = CalibrationMeter.from_json(document["meter"])
-        seconds, run = document["window_seconds"], document["expected_run"]
+        seconds, jump = document["window_seconds"], document["max_jump_seconds"]
+        run, evidence = document["expected_run"], document["evidence"]
+        try:
+            window = document["window"] if seconds is None else timedelta(seconds=seconds)
+        except OverflowError:
+            most = f"at most {LONGEST.days:,} days"
+            raise ValueError(f"window must be {most}, got {seconds} s") from None
+        try:
+            max_jump = None if jump is None else timedelta(seconds=jump)
+        except OverflowError:
+            max_jump = timedelta.max
         settings = meter._settings()
         del settings["classwise"]
         monitor = cls(
-            document["window"] if seconds is None else window_of(seconds),
+            window,
             expected_run=np.inf if run is None else run,
             min_error=document["min_error"],
-            max_jump=jump_of(document["max_jump_seconds"]),
+            max_jump=max_jump,
             on_window=on_window,
             **settings,
         )
-        check_open(meter._state, monitor.window, document["place"])
-        evidence = document["evidence"]
-        monitor._now = Progress(
+        _check_open(meter._state, monitor.window, document["place"])
+        monitor._now = _Progress(
             meter._state,
             evidence=-np.inf if evidence is None else float(evidence),
             **{name: document[name] for name in ("place", "begun", "ended", "late_rows")},
@@ -437,14 +443,9 @@ class CalibrationMonitor:
 
     # --- inside: steps from one state to the next, which change nothing until all is done ---
 
-    def _batch(self, scores: Any, labels: Any, ignore_index: int | None) -> Batch:
-        """Rows of which all but the values of the scores is checked."""
-        rows = as_scores(scores, self._meter.input, may_be_empty=True)
-        return self._meter._batch(rows, _one_per_row(labels, rows), ignore_index=ignore_index)
-
-    def _by_count(self, batch: Batch, window: int) -> _Step:
+    def _by_count(self, now: _Progress, batch: Batch, window: int) -> _Step:
         """Add rows to windows of so many rows."""
-        now, found, rows = self._now, list[WindowReport](), batch.kept
+        found, rows = list[WindowReport](), batch.kept
         there = 0 if now.open is None else now.open.n_rows
         for _, part in _parts(batch, rows, (there + np.arange(len(rows))) // window):
             now = self._with_rows(now, part)
@@ -453,12 +454,11 @@ class CalibrationMonitor:
                 found += ended
         return now, found
 
-    def _by_time(self, batch: Batch, seconds: Floats, window: timedelta) -> _Step:
+    def _by_time(self, now: _Progress, batch: Batch, seconds: Floats, window: timedelta) -> _Step:
         """Add rows to windows of time; those that come too late are counted, and left out."""
-        now, found, rows = self._now, list[WindowReport](), batch.kept
-        seconds = seconds[rows]
-        at = window_numbers(seconds, window)
-        check_jumps(at, seconds, rows, now.place if now.begun else None, window, self.max_jump)
+        found, rows = list[WindowReport](), batch.kept
+        newest = now.place if now.begun else None
+        at = window_numbers(seconds[rows], rows, newest, window, self.max_jump)
         in_time = at >= now.place if now.begun else np.ones(len(at), bool)
         for number, part in _parts(batch, rows[in_time], at[in_time]):
             if now.begun and number > now.place:
@@ -468,11 +468,11 @@ class CalibrationMonitor:
         late = int(np.count_nonzero(~in_time))
         return replace(now, late_rows=now.late_rows + late), found
 
-    def _with_rows(self, now: Progress, batch: Batch) -> Progress:
+    def _with_rows(self, now: _Progress, batch: Batch) -> _Progress:
         added = self._meter._measured(batch, now.open)
         return now if added is None else replace(now, open=total(now.open, added))
 
-    def _ended(self, now: Progress) -> _Step:
+    def _ended(self, now: _Progress) -> _Step:
         """End the open window, where it has rows."""
         if now.open is None:
             return now, []
@@ -485,7 +485,7 @@ class CalibrationMonitor:
             after = now.place + 1
         return self._judged(replace(now, open=None, place=after), now.open, start, end)
 
-    def _judged(self, now: Progress, state: MeterState, start: str | int, end: str | int) -> _Step:
+    def _judged(self, now: _Progress, state: MeterState, start: str | int, end: str | int) -> _Step:
         """Add what a whole window says to the evidence."""
         report = metered(state)
         evidence = Evidence.of(state.stats("cells"))
@@ -513,39 +513,33 @@ class CalibrationMonitor:
 
     # --- .. and what is done then ---
 
-    def _keep(self, step: _Step) -> list[WindowReport]:
-        """Make a step that was taken under the lock."""
-        self._now, found = step
-        self.windows.extend(found)
-        return found
-
-    def _call_back(self, found: list[WindowReport]) -> None:
-        """Report windows, without the lock: every one of them, even where some reports fail."""
-        on_window = self.on_window
-        if on_window is None:
-            return
+    def _advance(self, step: Callable[[_Progress], _Step]) -> list[WindowReport]:
+        """Make a step, then report its windows: every one of them, even where some reports fail."""
+        with self._lock:
+            before = self._now
+            self._now, found = step(before)
+            self.windows.extend(found)
+            late = self._now.late_rows - before.late_rows
         errors: list[Exception] = []
-        for window in found:
-            try:
-                on_window(window)
-            except Exception as error:
-                error.add_note(
-                    f"on_window raised this for window {window.index}. The rows of this call are "
-                    "counted and its windows are kept: do not send the rows again"
-                )
-                errors.append(error)
-        if errors:
-            for other in errors[1:]:
-                errors[0].add_note(f"on_window also raised {other!r}")
-            raise errors[0]
-
-
-def _one_per_row(labels: Any, rows: Array) -> NDArray[Any]:
-    """Labels in main memory; windows are cut by them, so there must be one for every row."""
-    found = as_numpy(labels)
-    if found.shape[:1] != (rows.shape[0],):
-        raise ValueError(f"labels must be one per row ({rows.shape[0]}), got shape {found.shape}")
-    return found
+        on_window = self.on_window
+        try:
+            for window in found if on_window is not None else ():
+                try:
+                    on_window(window)
+                except Exception as error:
+                    error.add_note(
+                        f"on_window raised this for window {window.index}. The rows of this call "
+                        "are counted and its windows are kept: do not send the rows again"
+                    )
+                    errors.append(error)
+            if errors:
+                for other in errors[1:]:
+                    errors[0].add_note(f"on_window also raised {other!r}")
+                raise errors[0]
+        finally:
+            if late:
+                warn(f"{counted(late, 'row')} left out: their window had ended when they came")
+        return found
 
 
 def _parts(
@@ -560,3 +554,70 @@ def _parts(
     numbers, starts = np.unique(at[order], return_index=True)
     for number, chosen in zip(numbers, np.split(rows[order], starts[1:]), strict=False):
         yield int(number), batch.take(chosen)
+
+
+# --- a state as a text that may come from anywhere: every part of it is checked ---
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "a whole number": (int,),
+    "a number": (int, float),
+    "a whole number or null": (int, NoneType),
+    "a number or null": (int, float, NoneType),
+    "true or false": (bool,),
+    "text": (str,),
+}
+_STATE = {
+    "window": "a whole number or null",
+    "window_seconds": "a number or null",
+    "expected_run": "a number or null",
+    "min_error": "a number",
+    "max_jump_seconds": "a number or null",
+    "meter": "text",
+    "place": "a whole number",
+    "begun": "true or false",
+    "ended": "a whole number",
+    "late_rows": "a whole number",
+    "evidence": "a number or null",
+}
+
+
+def _read_state(text: str) -> Mapping[str, Any]:
+    """The state of a monitor, every part of the kind that it must be."""
+    try:
+        document = _json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"the state of a monitor must be JSON: {error}") from None
+    if not isinstance(document, dict) or set(document) != set(_STATE):
+        names = list(document) if isinstance(document, dict) else document
+        raise ValueError(
+            f"the state of a monitor must have {', '.join(_STATE)} and nothing else, "
+            f"got {shown(names)}"
+        )
+    for name, kind in _STATE.items():
+        value = document[name]
+        # a number must be one that a float can be: JSON has longer ones, and 1e999 is infinite
+        too_large = type(value) in (int, float) and abs(value) > sys.float_info.max
+        if type(value) not in _KINDS[kind] or too_large:
+            raise ValueError(f"{name} of a monitor must be {kind}, got {shown(value)}")
+    if (document["window"] is None) == (document["window_seconds"] is None):
+        raise ValueError("the state of a monitor must have either window or window_seconds")
+    for name in ("ended", "late_rows"):
+        if document[name] < 0:
+            raise ValueError(f"{name} of a monitor must be at least 0, got {document[name]}")
+    return document
+
+
+def _check_open(state: MeterState | None, window: int | timedelta, place: int) -> None:
+    """Refuse an open window that no monitor has: it could not be filled, or not be ended."""
+    if state is not None and state.weighted:
+        raise ValueError("the open window of a monitor must have rows without weights")
+    if isinstance(window, timedelta):
+        if abs(place) * window.total_seconds() > 2 * LONGEST.total_seconds():
+            raise ValueError(f"place of a monitor must be a time near 1970, got {shown(place)}")
+        return
+    if place < 0:
+        raise ValueError(f"place of a monitor must be at least 0, got {place}")
+    if state is not None and state.n_rows >= window:
+        raise ValueError(
+            f"the open window of a monitor must have fewer than {window} rows, got {state.n_rows}"
+        )

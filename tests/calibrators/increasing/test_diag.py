@@ -411,7 +411,7 @@ def test_a_fit_that_ends_worse_is_thrown_away(monkeypatch):
 
         return weights, Minimum(np.ones(1), 0.0, 1, True, "converged")
 
-    monkeypatch.setattr("calibrant.calibrators.increasing.diag.fit_network", broken)
+    monkeypatch.setattr("calibrant.calibrators.increasing._fit.fit_network", broken)
     with pytest.warns(
         CalibrationWarning, match="found nothing better: temperature scaling is used"
     ):
@@ -445,8 +445,7 @@ def test_bad_parameters_are_refused(parameters, rule):
 
 
 @pytest.mark.parametrize(
-    "shapes",
-    [[(3, 2), (3,)], [(3, 1), (3,), (1, 3), (1,)], [(3, 2), (3,), (2, 3), (2,)]],
+    "shapes", [[(3, 2), (3,)], [(3, 1), (3,), (1, 3), (1,)], [(3, 2), (3,), (2, 3), (2,)]]
 )
 def test_bad_weights_are_refused(shapes):
     with pytest.raises(ValueError, match=r"weights must be weight \(h1, 2\), bias"):

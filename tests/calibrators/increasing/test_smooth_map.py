@@ -49,14 +49,14 @@ def test_the_gradient_is_that_of_the_value():
     logits, labels = bent_logits(150, 4)
     problem = problem_of(logits, labels)
     theta, pull = np.linspace(-1.0, 0.5, 6), 0.01 * problem.roughness
-    numeric = approx_fprime(theta, lambda x: problem.value(x, pull), 1e-6)
-    np.testing.assert_allclose(problem.model(theta, pull)[0], numeric, atol=1e-5)
+    numeric = approx_fprime(theta, lambda x: problem.at(x, pull)[0], 1e-6)
+    np.testing.assert_allclose(problem.at(theta, pull)[1]()[0], numeric, atol=1e-5)
 
 
 def test_the_hessian_has_no_negative_curvature():
     logits, labels = bent_logits(150, 4)
     problem = problem_of(logits, labels)
-    hessian = problem.model(np.linspace(-1.0, 0.5, 6), 0.0 * problem.roughness)[1]
+    hessian = problem.at(np.linspace(-1.0, 0.5, 6), 0.0 * problem.roughness)[1]()[1]
     assert np.linalg.eigvalsh(hessian).min() > -1e-12
 
 

@@ -19,7 +19,6 @@ from calibrant.calibrators.temperature import _paper_recipe as paper
 pytest.importorskip("numba")
 
 from calibrant.backends.numba import paper_steps as code
-from calibrant.calibrators.temperature._compiled_recipe import CompiledSteps
 
 
 def fits(kind: Any = PTS, **options: Any) -> Any:
@@ -27,7 +26,7 @@ def fits(kind: Any = PTS, **options: Any) -> Any:
 
     def both(*data: Any, **how: Any) -> list[Any]:
         found, profile = [], TemperatureProfile.from_logits(*data, **how)
-        for steps in (paper.NumpySteps, CompiledSteps):
+        for steps in (paper.NumpySteps, paper.CompiledSteps):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(paper, "_steps_for", lambda work, steps=steps: steps)
                 model = kind(recipe="paper", random_state=3, **options)
@@ -129,14 +128,14 @@ def test_profiles_from_files_and_in_parts(classes: int, tmp_path: Path) -> None:
     weights = []
     for profile in (joined, loaded):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(paper, "_steps_for", lambda work: CompiledSteps)
+            patch.setattr(paper, "_steps_for", lambda work: paper.CompiledSteps)
             weights.append(PTS(recipe="paper", steps=20, batch_size=64).fit(profile).weights_)
     for one, other in zip(*weights, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_who_takes_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert paper._steps_for(paper.MUCH_WORK) is CompiledSteps
+    assert paper._steps_for(paper.MUCH_WORK) is paper.CompiledSteps
     assert paper._steps_for(paper.MUCH_WORK - 1) is paper.NumpySteps
     monkeypatch.setenv("CALIBRANT_KERNELS", "0")
     assert paper._steps_for(paper.MUCH_WORK) is paper.NumpySteps

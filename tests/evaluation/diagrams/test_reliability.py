@@ -11,7 +11,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from calibrant import diagrams, metrics
 from calibrant.diagrams import Kind
-from calibrant.evaluation.diagrams._curves import KERNEL_WIDTHS, clopper_pearson, local_lines
+from calibrant.evaluation.diagrams.reliability import KERNEL_WIDTHS, clopper_pearson, local_lines
 
 KINDS = get_args(Kind)
 BINNED = ("equal-width", "equal-mass")

@@ -15,7 +15,7 @@ import pytest
 
 import calibrant
 from calibrant.evaluation.report._contents import worst_chance
-from calibrant.evaluation.report._page import as_json
+from calibrant.evaluation.report._report import as_json
 from calibrant.report import Provenance, make_report
 from cli_support import refuse, sample, succeed
 

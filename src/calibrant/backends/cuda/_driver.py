@@ -117,21 +117,16 @@ def _loaded(name: str, constants: dict[str, int | str]) -> Kernel:
     query = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
     _check(query(ctypes.byref(per_processor), handle, threads, ctypes.c_size_t(0)))
     resident = max(1, per_processor.value)
-    _share_memory_out(handle, resident)
-    processors = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
-    return Kernel(handle, threads, resident * processors)
-
-
-def _share_memory_out(handle: ctypes.c_void_p, blocks: int) -> None:
-    """Ask for enough shared memory for all these blocks; the rest of it stays a cache."""
-    driver, of_block, of_processor = _driver(), ctypes.c_int(), ctypes.c_int()
-    device = torch.cuda.current_device()
+    # enough shared memory for all of these blocks; the rest of it stays a cache
+    device, of_block, of_processor = torch.cuda.current_device(), ctypes.c_int(), ctypes.c_int()
     _check(driver.cuFuncGetAttribute(ctypes.byref(of_block), SHARED_SIZE_BYTES, handle))
     query = driver.cuDeviceGetAttribute
     _check(query(ctypes.byref(of_processor), MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, device))
-    needed = blocks * (of_block.value + RESERVED_PER_BLOCK)
+    needed = resident * (of_block.value + RESERVED_PER_BLOCK)
     percent = min(100, -(-100 * needed // of_processor.value))
     _check(driver.cuFuncSetAttribute(handle, PREFERRED_SHARED_MEMORY_CARVEOUT, percent))
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+    return Kernel(handle, threads, resident * processors)
 
 
 def _stream() -> ctypes.c_void_p:
@@ -190,15 +185,11 @@ def _driver() -> ctypes.CDLL:
 def _nvrtc() -> ctypes.CDLL:
     major = str(torch.version.cuda).split(".")[0]
     name = f"nvrtc64_{major}0_0.dll" if sys.platform == "win32" else f"libnvrtc.so.{major}"
-    return _library([name, *_beside_torch(name)])
-
-
-def _beside_torch(name: str) -> list[str]:
-    """Where the wheels of PyTorch and of NVIDIA have a library."""
-    spec = find_spec("nvidia")
+    spec = find_spec("nvidia")  # its wheels, or that of PyTorch, may have the library
     roots = [Path(torch.__file__).parent / "lib"]
     roots += [Path(root) for root in (spec.submodule_search_locations or ())] if spec else []
-    return [path for root in roots for path in glob(f"{root}/**/{name}", recursive=True)]
+    found = [path for root in roots for path in glob(f"{root}/**/{name}", recursive=True)]
+    return _library([name, *found])
 
 
 def _library(names: Sequence[str]) -> ctypes.CDLL:

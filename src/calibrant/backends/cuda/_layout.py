@@ -44,8 +44,13 @@ def layout_of(classes: int, itemsize: int, copies: int = 1, ahead: bool = False)
     row during the work on this one, which pays where little is written and much computed. How many
     blocks share a processor bounds the registers of a thread. The rules were found by trying.
     """
-    if classes <= SHORT:
-        return _short(classes, itemsize, copies)
+    if classes <= SHORT:  # several rows per warp lie side by side, read and written in one piece
+        lanes = _power_of_two(-(-classes // SLOTS))
+        piece = 32 // lanes * classes * itemsize
+        unit = next(size for size in (16, 8, 4, 2) if piece % size == 0)
+        slots = -(-classes // lanes)
+        resident = 3 if copies * slots > SLOTS else 4
+        return Layout(classes, 256, lanes, 1, 1, 1, slots, True, unit, resident, False)
     vec = next(size for size in (4, 2, 1) if classes % size == 0)
     warps, most = _power_of_two(-(-classes // (32 * SLOTS))), SLOTS
     if warps > MOST_WARPS:
@@ -58,16 +63,6 @@ def layout_of(classes: int, itemsize: int, copies: int = 1, ahead: bool = False)
     together = 1024 if kept <= 16 or ahead else 768 if kept <= SLOTS else 512
     resident = max(1, together // threads)
     return Layout(classes, threads, 32, warps, chunks, vec, slots, False, 16, resident, ahead)
-
-
-def _short(classes: int, itemsize: int, copies: int) -> Layout:
-    """Several rows per warp: they lie side by side, and are read and written in one piece."""
-    lanes = _power_of_two(-(-classes // SLOTS))
-    piece = 32 // lanes * classes * itemsize
-    unit = next(size for size in (16, 8, 4, 2) if piece % size == 0)
-    slots = -(-classes // lanes)
-    resident = 3 if copies * slots > SLOTS else 4
-    return Layout(classes, 256, lanes, 1, 1, 1, slots, True, unit, resident, False)
 
 
 def profile_layout(classes: int) -> Layout:

@@ -9,7 +9,6 @@ NVIDIA's run-time compiler), the answer is None, and the caller computes as ever
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
@@ -52,7 +51,7 @@ def fused(formula: Formula, logits: Array, output: Output) -> Answer | None:
     The results are (values,), or (labels, probabilities, temperatures), in float32. None where
     there is no kernel for it, or a row holds NaN or inf or nothing finite.
     """
-    if not has_kernels(logits) or type(formula) not in _PLANS:
+    if not has_kernels(logits) or type(formula) not in _PLANNED:
         return None
     plan, numbers = _prepared(formula, logits.device)
     if plan is None or numbers is None or not can_compute(plan, logits, output):
@@ -111,33 +110,27 @@ def _prepared(formula: Formula, device: Any) -> Prepared:
     """The plan of a formula, and its numbers on a device: made once."""
     devices = _prepared_for.setdefault(formula, {})
     if device not in devices:
-        devices[device] = _prepare(formula, device)
+        import torch
+
+        from calibrant.backends.cuda.kernels import Numbers
+
+        plan = plan_of(formula)
+        devices[device] = (None, None)
+        if plan is not None:
+            tensors = [torch.tensor(one, device=device) for one in _numbers(formula, plan)]
+            devices[device] = plan, Numbers(tensors)
     return devices[device]
 
 
-def _prepare(formula: Formula, device: Any) -> Prepared:
-    import torch
-
-    from calibrant.backends.cuda.kernels import Numbers
-
-    plan = plan_of(formula)
-    if plan is None:
-        return None, None
-    tensors = [torch.tensor(one, device=device) for one in _numbers(formula, plan)]
-    return plan, Numbers(tensors)
-
-
 def _numbers(formula: Formula, plan: Plan) -> list[NDArray[np.float64]]:
-    return [np.array(_field(formula, path), np.float64) for path in plan.numbers]
-
-
-def _field(part: Any, path: str) -> Any:
-    """The number or array that lies at a path, as ``map_fields`` writes them."""
-
-    def step(value: Any, name: str) -> Any:
-        return value[int(name)] if isinstance(value, tuple) else getattr(value, name)
-
-    return reduce(step, path.split("."), part)
+    """The fitted numbers that lie at the paths of a plan, as ``map_fields`` writes them."""
+    numbers = []
+    for path in plan.numbers:
+        value: Any = formula
+        for name in path.split("."):
+            value = value[int(name)] if isinstance(value, tuple) else getattr(value, name)
+        numbers.append(np.array(value, np.float64))
+    return numbers
 
 
 # --- plans --------------------------------------------------------------------------------------
@@ -145,38 +138,37 @@ def _field(part: Any, path: str) -> Any:
 
 def plan_of(formula: Formula) -> Plan | None:
     """The plan for a formula; None where it has no kernel."""
-    make = _PLANS.get(type(formula))
-    plan = None if make is None or formula.needs else make(formula)  # kernels read logits alone
-    return plan if plan is not None and plan.fits(_numbers(formula, plan)) else None
+    if type(formula) not in _PLANNED or formula.needs:  # kernels read logits alone
+        return None
+    from calibrant.backends.cuda.kernels import CONSTANT, MIXTURE, Plan
 
-
-def _constant(formula: ConstantTemperature) -> Plan:
-    from calibrant.backends.cuda.kernels import CONSTANT, Plan
-
+    if isinstance(formula, NetworkTemperature):
+        plan = _network(formula)
+        return plan if plan is not None and plan.fits(_numbers(formula, plan)) else None
+    if isinstance(formula, Mixture):
+        return Plan(MIXTURE, ("temperature", "weights"))
     return Plan(CONSTANT, ("value",))
-
-
-def _mixture(formula: Mixture) -> Plan:
-    from calibrant.backends.cuda.kernels import MIXTURE, Plan
-
-    return Plan(MIXTURE, ("temperature", "weights"))
 
 
 def _network(formula: NetworkTemperature) -> Plan | None:
     from calibrant.backends.cuda.kernels import NETWORK, Plan
 
     reading, link = _READINGS.get(type(formula.reading)), _LINKS.get(type(formula.link))
-    widths = _member_widths(formula)
-    if reading is None or link is None or widths is None or formula.clip is not None:
+    if reading is None or link is None or formula.clip is not None:
         return None
     top = 0 if isinstance(formula.reading, LogEntropy) else formula.reading.fewest_classes
-    if top > MOST_TOP:
+    # networks side by side, of equal widths
+    layers, members = len(formula.kernels), len(formula.biases[-1])
+    outputs = [len(bias) for bias in formula.biases]
+    if top > MOST_TOP or layers > MOST_LAYERS or any(width % members for width in outputs):
         return None
-    layers = len(formula.kernels)
+    widths = [formula.reading.width, *(width // members for width in outputs)]
+    if members * sum((a + 8) * b for a, b in pairwise(widths)) > MOST_WEIGHTS:
+        return None
     network: dict[str, int | str] = {
         "READING": reading[0],
         "INPUTS": formula.reading.width,
-        "MEMBERS": len(formula.biases[-1]),
+        "MEMBERS": members,
         "LAYERS": layers,
         "WIDTHS": ",".join(map(str, widths)),
         "LINEAR": int(formula.linear),
@@ -189,23 +181,7 @@ def _network(formula: NetworkTemperature) -> Plan | None:
     return Plan(NETWORK, tuple(numbers), top, tuple(network.items()))
 
 
-def _member_widths(formula: NetworkTemperature) -> list[int] | None:
-    """The widths of one of the networks that lie side by side; None where they cannot be."""
-    members = len(formula.biases[-1])
-    outputs = [len(bias) for bias in formula.biases]
-    if len(outputs) > MOST_LAYERS or any(width % members for width in outputs):
-        return None
-    widths = [formula.reading.width, *(width // members for width in outputs)]
-    if members * sum((a + 8) * b for a, b in pairwise(widths)) > MOST_WEIGHTS:
-        return None
-    return widths
-
-
-_PLANS: dict[type[Formula], Callable[[Any], Plan | None]] = {
-    ConstantTemperature: _constant,
-    NetworkTemperature: _network,
-    Mixture: _mixture,
-}
+_PLANNED = (ConstantTemperature, Mixture, NetworkTemperature)
 _READINGS: dict[type, tuple[int, tuple[str, ...]]] = {
     TopLogits: (0, ("origin",)),
     LogGaps: (1, ("unit", "smallest", "origin")),

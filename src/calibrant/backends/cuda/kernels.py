@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.backends.cuda._driver import Flags, Kernel, kernel, on_device, per_device
-from calibrant.backends.cuda._layout import Layout, layout_of, profile_layout
+from calibrant.backends.cuda._layout import layout_of, profile_layout
 from calibrant.formulas._sorting_networks import Network, merging_network, sorting_network
 
 Defines = dict[str, int | str]
@@ -63,24 +63,6 @@ class Plan:
                 if kernel_of_layer[~own].any():
                     return False
         return True
-
-    def constants(self, layout: Layout, logits: torch.dtype, output: Output) -> Defines:
-        """Everything that the source is specialised for."""
-        constants: Defines = {"FORMULA": self.formula, "OUTPUT": OUTPUTS[output]}
-        constants |= {**dict(self.network), **layout.defines(), "INPUT": INPUTS[logits]}
-        if self.top:
-            constants["TOP"] = self.top
-        if self.top and layout.lanes < 32:
-            length = 1 << (self.top - 1).bit_length()
-            constants["SORTED"] = length
-            constants["SORT"] = _as_source(sorting_network(layout.slots))
-            constants["MERGE"] = _as_source(merging_network(length))
-        return constants
-
-    def layout(self, classes: int, itemsize: int, output: Output) -> Layout:
-        """Who holds which values of a row; a mixture keeps two numbers for each."""
-        copies = 2 if self.formula == MIXTURE else 1
-        return layout_of(classes, itemsize, copies, ahead=self.top > 0 and output == "confidence")
 
 
 def _as_source(network: Network) -> str:
@@ -130,12 +112,20 @@ def calibrate(
         function, rows_per_block = _calibrate_kernel(plan, classes, logits.dtype, output)
         if function is None:
             return None
-        results = _room_for(logits, output)
+        results: tuple[Tensor, ...]
+        if output != "confidence":
+            results = (logits.new_empty(logits.shape, dtype=torch.float32),)
+            places = [results[0].data_ptr(), None, None, None]
+        else:
+            kinds = (torch.int64, torch.float32, torch.float32)
+            results = tuple(logits.new_empty(rows, dtype=kind) for kind in kinds)
+            label, probability, temperature = (one.data_ptr() for one in results)
+            places = [None, probability, label, temperature]
         flags = Flags() if check else None
         function.launch(
             -(-rows // rows_per_block),
             ctypes.c_void_p(logits.data_ptr()),
-            _out(results, flags, rows),
+            _Out(*places, None if flags is None else flags.place, rows),
             ctypes.c_longlong(rows),
             numbers.places,
         )
@@ -148,29 +138,25 @@ def _calibrate_kernel(
     plan: Plan, classes: int, dtype: torch.dtype, output: Output
 ) -> tuple[Kernel | None, int]:
     """The kernel of a plan, and how many rows a block of it works on at a time."""
-    layout = plan.layout(classes, dtype.itemsize, output)
-    return kernel("calibrate", plan.constants(layout, dtype, output)), layout.rows_per_block
+    copies = 2 if plan.formula == MIXTURE else 1  # numbers that it keeps of each value
+    ahead = plan.top > 0 and output == "confidence"
+    layout = layout_of(classes, dtype.itemsize, copies, ahead)
+    constants: Defines = {"FORMULA": plan.formula, "OUTPUT": OUTPUTS[output]}
+    constants |= {**dict(plan.network), **layout.defines(), "INPUT": INPUTS[dtype]}
+    if plan.top:
+        constants["TOP"] = plan.top
+    if plan.top and layout.lanes < 32:
+        length = 1 << (plan.top - 1).bit_length()
+        constants["SORTED"] = length
+        constants["SORT"] = _as_source(sorting_network(layout.slots))
+        constants["MERGE"] = _as_source(merging_network(length))
+    return kernel("calibrate", constants), layout.rows_per_block
 
 
 def in_one_piece(logits: Tensor) -> Tensor:
     """Rows that follow one another from an aligned place: sixteen bytes are read at once."""
     logits = logits.contiguous()
     return logits if logits.data_ptr() % 16 == 0 else logits.clone()
-
-
-def _room_for(logits: Tensor, output: Output) -> tuple[Tensor, ...]:
-    if output != "confidence":
-        return (logits.new_empty(logits.shape, dtype=torch.float32),)
-    kinds = (torch.int64, torch.float32, torch.float32)
-    return tuple(logits.new_empty(logits.shape[0], dtype=kind) for kind in kinds)
-
-
-def _out(results: tuple[Tensor, ...], flags: Flags | None, rows: int) -> _Out:
-    last = (None if flags is None else flags.place, rows)
-    if len(results) == 1:
-        return _Out(results[0].data_ptr(), None, None, None, *last)
-    label, probability, temperature = (one.data_ptr() for one in results)
-    return _Out(None, probability, label, temperature, *last)
 
 
 # --- the summary that a ``TemperatureProfile`` keeps, in one launch -------------------------------
@@ -183,13 +169,6 @@ class Grid:
     nodes: int
     first_octave: tuple[float, ...]  # the others are these times powers of two
     deepest_gap: float
-
-    def constants(self, layout: Layout, logits: torch.dtype, top: int) -> Defines:
-        """Everything that the source is specialised for."""
-        rates = ",".join(f"{rate!r}f" for rate in self.first_octave)
-        own: Defines = {"NODES": self.nodes, "FIRST_RATES": rates}
-        own |= {"DEEPEST": f"({self.deepest_gap!r}f)", "TOP": top, "INPUT": INPUTS[logits]}
-        return {**layout.defines(), **own}
 
 
 @dataclass(frozen=True)
@@ -252,4 +231,7 @@ def _profile_kernel(
 ) -> tuple[Kernel | None, int]:
     """The kernel of a grid, and how many rows a block of it works on at a time."""
     layout = profile_layout(classes)
-    return kernel("profile", grid.constants(layout, dtype, top)), layout.rows_per_block
+    rates = ",".join(f"{rate!r}f" for rate in grid.first_octave)
+    own: Defines = {"NODES": grid.nodes, "FIRST_RATES": rates}
+    own |= {"DEEPEST": f"({grid.deepest_gap!r}f)", "TOP": top, "INPUT": INPUTS[dtype]}
+    return kernel("profile", {**layout.defines(), **own}), layout.rows_per_block

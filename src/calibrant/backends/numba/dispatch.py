@@ -40,6 +40,9 @@ MOST_TOP = 32
 MOST_WEIGHTS = 5_000
 
 
+_kernels: WeakKeyDictionary[Formula, Kernel | None] = WeakKeyDictionary()  # with its numbers
+
+
 def compiled_probabilities(formula: Formula, logits: NDArray[Any]) -> NDArray[np.float32] | None:
     """The probabilities of rows of logits; None where there is no machine code for them.
 
@@ -50,7 +53,12 @@ def compiled_probabilities(formula: Formula, logits: NDArray[Any]) -> NDArray[np
         return None
     if not (logits.flags.c_contiguous and logits.flags.aligned):
         return None
-    kernel = _kernel_of(formula)
+    make = _MAKERS.get(type(formula))
+    if make is None or formula.needs or not has_machine_code():  # it reads logits alone
+        return None
+    if formula not in _kernels:
+        _kernels[formula] = make(formula)
+    kernel = _kernels[formula]
     if kernel is None:
         return None
     logits, result = np.asarray(logits), np.empty((rows, classes), np.float32)
@@ -61,18 +69,6 @@ def compiled_probabilities(formula: Formula, logits: NDArray[Any]) -> NDArray[np
 
 
 # --- machine code of formulas -------------------------------------------------------------------
-
-_kernels: WeakKeyDictionary[Formula, Kernel | None] = WeakKeyDictionary()
-
-
-def _kernel_of(formula: Formula) -> Kernel | None:
-    """That of a formula with its numbers, made once."""
-    make = _MAKERS.get(type(formula))
-    if make is None or formula.needs or not has_machine_code():  # it reads logits alone
-        return None
-    if formula not in _kernels:
-        _kernels[formula] = make(formula)
-    return _kernels[formula]
 
 
 def _constant(formula: ConstantTemperature) -> Kernel:
@@ -103,6 +99,11 @@ def _network(formula: NetworkTemperature) -> Kernel | None:
     of_reading = [getattr(reading, name, 1.0) for name in ("unit", "smallest")]
     origin = getattr(reading, "origin", 0.0)
     numbers = np.array([*of_reading, *vars(link).values(), origin], np.float32)
+    # networks side by side have kernels that are mostly 0, which are left out: of each unit there
+    # is where in index and weight its own begin
+    columns = [column for kernel in formula.kernels for column in kernel.T]
+    sources = [np.flatnonzero(column) for column in columns]
+    weight = np.concatenate([c[s] for c, s in zip(columns, sources, strict=True)])
     fitted = (
         reading.fewest_classes,
         *kinds,
@@ -110,24 +111,13 @@ def _network(formula: NetworkTemperature) -> Kernel | None:
         numbers,
         formula.low.astype(np.float32),
         formula.high.astype(np.float32),
-        *_layers(formula),
+        np.array([len(bias) for bias in formula.biases], np.int64),
+        np.concatenate(formula.biases).astype(np.float32),
+        np.cumsum([0, *(len(source) for source in sources)], dtype=np.int64),
+        np.concatenate(sources).astype(np.int64),
+        weight.astype(np.float32),
     )
     return lambda logits, out: _compiled.networked(logits, out, *fitted)
-
-
-def _layers(formula: NetworkTemperature) -> tuple[NDArray[Any], ...]:
-    """Units of each layer, the biases of all, and where in index and weight those of a unit begin.
-
-    Networks side by side have kernels that are mostly 0, which are left out.
-    """
-    columns = [column for kernel in formula.kernels for column in kernel.T]
-    sources = [np.flatnonzero(column) for column in columns]
-    units = np.array([len(bias) for bias in formula.biases], np.int64)
-    starts = np.cumsum([0, *(len(source) for source in sources)], dtype=np.int64)
-    index = np.concatenate(sources).astype(np.int64)
-    weight = np.concatenate([c[s] for c, s in zip(columns, sources, strict=True)])
-    bias = np.concatenate(formula.biases)
-    return units, bias.astype(np.float32), starts, index, weight.astype(np.float32)
 
 
 _MAKERS: dict[type[Formula], Callable[[Any], Kernel | None]] = {

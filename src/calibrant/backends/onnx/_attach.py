@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibrant.backends.onnx._export import GraphNames, emit, graph_source, working_float
+from calibrant.backends.onnx._export import (
+    DTYPES,
+    GraphNames,
+    emit,
+    free_names,
+    graph_source,
+    working_float,
+)
 from calibrant.backends.onnx._files import (
     MODEL,
     SUFFIXES,
@@ -26,7 +33,6 @@ from calibrant.common.files import check_output, parsing
 from calibrant.common.types import InputKind
 from calibrant.data.checks import class_axis_of
 
-FLOATS = ("float32", "float16", "float64")
 # They move values, and change none.
 _MOVES = {"Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 _LOGITS = {"Conv", "Gemm", "LogSoftmax"}  # nothing that these give are probabilities
@@ -114,9 +120,11 @@ def attach(
     size = logits.shape[axis] if logits.shape else None
     source = graph_source(calibrator, size if isinstance(size, int) else None)
     taken = set(_names(model.graph))
-    names = _free_names(logits.name, taken, source.has_temperature, source.columns is not None)
+    names, number = free_names(logits.name, taken, source), 0
+    while any(name.startswith(prefix := f"calibrant{number or ''}/") for name in taken):
+        number += 1
     rank = None if logits.shape is None else len(logits.shape)
-    graph = GraphBuilder(imports.version, _free_prefix(taken), rank)
+    graph = GraphBuilder(imports.version, prefix, rank)
     emit(graph, source, logits.dtype, names, rank, axis)
     model.graph.node.extend(graph.nodes)
     model.graph.initializer.extend(graph.initializers)
@@ -170,8 +178,8 @@ def _logits(graph: Any, name: str | None) -> _Logits:
         raise ValueError(f"the model has no tensor {name!r}; its outputs are {outputs}")
     tensor, helper = info.type.tensor_type, need_onnx("onnx.helper")
     kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type) if tensor.elem_type else None
-    if kind is None or kind.name not in FLOATS:
-        raise TypeError(f"logits must be one of {', '.join(FLOATS)}, {info.name!r} is {kind}")
+    if kind is None or kind.name not in DTYPES:
+        raise TypeError(f"logits must be one of {', '.join(DTYPES)}, {info.name!r} is {kind}")
     if not tensor.HasField("shape"):
         return _Logits(info.name, kind, None)
     shape = [
@@ -199,7 +207,13 @@ def check_kind(graph: Any, name: str, kind: InputKind) -> None:
     node = _origin(graph, name)
     if node is None:
         return
-    softmax = _softmax_behind(graph, node)
+    softmax = node if node.op_type == "Softmax" else None
+    if node.op_type == "Exp":
+        # models trained on log-probabilities end in Exp(LogSoftmax(x)), or in Exp(Log(Softmax(x)))
+        softmax, expected = _origin(graph, node.input[0]), "LogSoftmax"
+        if softmax is not None and softmax.op_type == "Log":
+            softmax, expected = _origin(graph, softmax.input[0]), "Softmax"
+        softmax = softmax if softmax is not None and softmax.op_type == expected else None
     if kind == "logits" and softmax is not None:
         what = "output" if softmax is node else node.op_type
         raise ValueError(
@@ -213,20 +227,6 @@ def check_kind(graph: Any, name: str, kind: InputKind) -> None:
         )
 
 
-def _softmax_behind(graph: Any, node: Any) -> Any | None:
-    """The node that makes probabilities of logits, if ``node`` gives such: Softmax or LogSoftmax.
-
-    Models trained on log-probabilities end in Exp(LogSoftmax(x)), or in Exp(Log(Softmax(x))).
-    """
-    if node.op_type == "Softmax":
-        return node
-    inner = _origin(graph, node.input[0]) if node.op_type == "Exp" else None
-    if inner is not None and inner.op_type == "Log":
-        inner = _origin(graph, inner.input[0])
-        return inner if inner is not None and inner.op_type == "Softmax" else None
-    return inner if inner is not None and inner.op_type == "LogSoftmax" else None
-
-
 def _origin(graph: Any, name: str) -> Any | None:
     """The node whose values a tensor has; None for an input, a constant or a damaged graph."""
     makers = {output: node for node in graph.node for output in node.output}
@@ -234,9 +234,6 @@ def _origin(graph: Any, name: str) -> Any | None:
     while node is not None and node.op_type in _MOVES and node.domain in ("", "ai.onnx"):
         node = makers.pop(node.input[0], None)  # popped: a loop ends, too
     return node
-
-
-# --- free names -----------------------------------------------------------------------------------
 
 
 def _names(graph: Any) -> Iterator[str]:
@@ -248,32 +245,3 @@ def _names(graph: Any) -> Iterator[str]:
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
                 yield from _names(inner)
-
-
-def _free_prefix(taken: set[str]) -> str:
-    number = 0
-    while any(name.startswith(prefix := f"calibrant{number or ''}/") for name in taken):
-        number += 1
-    return prefix
-
-
-def _free_names(
-    logits: str, taken: set[str], has_temperature: bool, has_covariates: bool
-) -> GraphNames:
-    wanted = ["probabilities", "confidence", "temperature"]
-    lead, number = "", 0
-    while any(lead + name in taken for name in wanted):
-        number += 1
-        lead = "calibrated_" if number == 1 else f"calibrated{number}_"
-    probabilities, confidence, temperature = (lead + name for name in wanted)
-    covariates, number = "covariates", 1
-    while covariates in taken:
-        number += 1
-        covariates = f"covariates{number}"
-    return GraphNames(
-        logits,
-        probabilities,
-        confidence,
-        temperature if has_temperature else None,
-        covariates if has_covariates else None,
-    )

@@ -10,13 +10,7 @@ import numpy as np
 
 from calibrant import __version__
 from calibrant.backends.onnx._files import tensor_info, write
-from calibrant.backends.onnx._ops import (
-    OLDEST_OPSET,
-    GraphBuilder,
-    GraphOps,
-    Tensor,
-    need_onnx,
-)
+from calibrant.backends.onnx._ops import OLDEST_OPSET, GraphBuilder, GraphOps, Tensor, need_onnx
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators._base import check_is_calibrator
 from calibrant.common.types import InputKind
@@ -116,13 +110,7 @@ def export(
     if opset < OLDEST_OPSET:
         raise ValueError(f"opset must be at least {OLDEST_OPSET}, got {opset}")
     source = graph_source(calibrator, n_classes)
-    names = GraphNames(
-        source.input,
-        "probabilities",
-        "confidence",
-        "temperature" if source.has_temperature else None,
-        "covariates" if source.columns is not None else None,
-    )
+    names = free_names(source.input, set(), source)
     kind, graph, helper = np.dtype(dtype), GraphBuilder(opset), need_onnx("onnx.helper")
     emit(graph, source, kind, names)
     rows: list[Any] = ["batch"]
@@ -159,11 +147,6 @@ class GraphSource:
     n_classes: int
 
     @property
-    def has_temperature(self) -> bool:
-        """Whether the method divides logits by a temperature."""
-        return isinstance(self.formula, TemperatureFormula)
-
-    @property
     def columns(self) -> int | None:
         """The number of covariates; None for a formula that reads none."""
         reads_covariates = "covariates" in self.formula.needs
@@ -181,6 +164,27 @@ def graph_source(calibrator: Calibrator, n_classes: int | None) -> GraphSource:
         raise ValueError(f"n_classes must be at least 2, got {size}")
     calibrator.formula_.check_classes(size)
     return GraphSource(calibrator.formula_, calibrator.input_, name, size)
+
+
+def free_names(scores: str, taken: set[str], source: GraphSource) -> GraphNames:
+    """The names of a graph with these scores, none of which is taken."""
+    wanted = ["probabilities", "confidence", "temperature"]
+    lead, number = "", 0
+    while any(lead + name in taken for name in wanted):
+        number += 1
+        lead = "calibrated_" if number == 1 else f"calibrated{number}_"
+    probabilities, confidence, temperature = (lead + name for name in wanted)
+    covariates, number = "covariates", 1
+    while covariates in taken:
+        number += 1
+        covariates = f"covariates{number}"
+    return GraphNames(
+        scores,
+        probabilities,
+        confidence,
+        temperature if isinstance(source.formula, TemperatureFormula) else None,
+        covariates if source.columns is not None else None,
+    )
 
 
 def working_float(dtype: np.dtype[Any]) -> np.dtype[Any]:

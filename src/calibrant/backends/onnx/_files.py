@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,24 +23,20 @@ def write(model: Any, path: FilePath, external: bool = False) -> None:
     """Check a model and put it at ``path``; ``external`` keeps large weights in ``path.data``."""
     check_output(path, SUFFIXES)
     large = [t for t in model.graph.initializer if len(t.raw_data) >= SMALLEST_APART]
-    if large and (external or model.ByteSize() > LARGEST_MESSAGE):
-        _write_two_files(model, large, path)
+    if not large or not (external or model.ByteSize() > LARGEST_MESSAGE):
+        with replacing(path) as file:
+            _write_and_check(model, file)
         return
-    with replacing(path) as file:
-        _write_and_check(model, file)
-
-
-def data_file(path: FilePath) -> Path:
-    """Where the weights of a model lie that are not in its file: beside what a link points to."""
-    target = Path(os.path.realpath(path))
-    return target.with_name(f"{target.name}.data")
-
-
-def _write_two_files(model: Any, large: list[Any], path: FilePath) -> None:
-    """The weights are renamed first, and the model, which needs them, at once after them."""
-    data = data_file(path)
+    data, helper = data_file(path), need_onnx("onnx.external_data_helper")
+    # the weights are renamed first, and the model, which needs them, at once after them
     with replacing(path) as file, replacing(data) as weights:
-        entries = [_moved(tensor, weights) for tensor in large]
+        entries = []  # of the model, with the name of the second file
+        for tensor in large:
+            offset = weights.tell()
+            weights.write(tensor.raw_data)
+            helper.set_external_data(tensor, "", offset, len(tensor.raw_data))
+            tensor.ClearField("raw_data")
+            entries += [entry for entry in tensor.external_data if entry.key == "location"]
         weights.flush()
         for entry in entries:
             entry.value = Path(weights.name).name  # as the check finds them
@@ -52,14 +48,10 @@ def _write_two_files(model: Any, large: list[Any], path: FilePath) -> None:
         file.write(model.SerializeToString())
 
 
-def _moved(tensor: Any, file: IO[bytes]) -> Any:
-    """Put a tensor's values into a file; give the entry of the model that is to have its name."""
-    helper = need_onnx("onnx.external_data_helper")
-    offset = file.tell()
-    file.write(tensor.raw_data)
-    helper.set_external_data(tensor, "", offset, len(tensor.raw_data))
-    tensor.ClearField("raw_data")
-    return next(entry for entry in tensor.external_data if entry.key == "location")
+def data_file(path: FilePath) -> Path:
+    """Where the weights of a model lie that are not in its file: beside what a link points to."""
+    target = Path(os.path.realpath(path))
+    return target.with_name(f"{target.name}.data")
 
 
 def _write_and_check(model: Any, file: IO[bytes]) -> None:
@@ -131,19 +123,15 @@ def _location(tensor: Any) -> str:
 def _external_tensors(model: Any) -> list[Any]:
     """The tensors whose values lie in other files."""
     external = need_onnx("onnx").TensorProto.EXTERNAL
-    nodes = [node for function in model.functions for node in function.node]
-    tensors = (*_tensors(model.graph), *_tensors_of_nodes(nodes))
+    graphs = (model.graph, *model.functions)
+    tensors = (tensor for graph in graphs for tensor in _tensors(graph))
     return [tensor for tensor in tensors if tensor.data_location == external]
 
 
 def _tensors(graph: Any) -> Iterator[Any]:
-    """All tensors of a graph and of the graphs inside it."""
-    yield from graph.initializer
-    yield from _tensors_of_nodes(graph.node)
-
-
-def _tensors_of_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
-    for attribute in (attribute for node in nodes for attribute in node.attribute):
+    """All tensors of a graph, or of a function, and of the graphs inside it."""
+    yield from getattr(graph, "initializer", ())  # functions have none
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
         yield from (attribute.t, *attribute.tensors)
         for inner in (attribute.g, *attribute.graphs):
             yield from _tensors(inner)

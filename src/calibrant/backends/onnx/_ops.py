@@ -69,6 +69,15 @@ class GraphBuilder:
         return self._constants[key]
 
 
+def _operator(kind: str, **attributes: Any) -> Callable[..., Tensor]:
+    """A method of ``Tensor`` that is one operator of ONNX."""
+
+    def method(x: Tensor, *others: Tensor | float) -> Tensor:
+        return x.apply(kind, *others, **attributes)
+
+    return method
+
+
 @dataclass(frozen=True)
 class Tensor:
     """A value in a graph. Operators append nodes; numbers become constants of its own dtype."""
@@ -105,47 +114,22 @@ class Tensor:
             return self.apply(kind, axes=[axis], keepdims=1)
         return self.apply(kind, self.graph.constant([axis], np.int64), keepdims=1)
 
-    def __add__(self, other: Tensor | float) -> Tensor:
-        return self.apply("Add", other)
-
-    def __sub__(self, other: Tensor | float) -> Tensor:
-        return self.apply("Sub", other)
-
-    def __mul__(self, other: Tensor | float) -> Tensor:
-        return self.apply("Mul", other)
-
-    def __truediv__(self, other: Tensor | float) -> Tensor:
-        return self.apply("Div", other)
-
-    def __radd__(self, other: float) -> Tensor:
-        return self + other
+    __add__ = __radd__ = _operator("Add")
+    __mul__ = __rmul__ = _operator("Mul")
+    __sub__ = _operator("Sub")
+    __truediv__ = _operator("Div")
+    __lt__ = _operator("Less", dtype=bool)
+    __le__ = _operator("LessOrEqual", dtype=bool)
+    __gt__ = _operator("Greater", dtype=bool)
+    __ge__ = _operator("GreaterOrEqual", dtype=bool)
+    __matmul__ = _operator("MatMul")
+    __neg__ = _operator("Neg")
 
     def __rsub__(self, other: float) -> Tensor:
         return self.lift(other) - self
 
-    def __rmul__(self, other: float) -> Tensor:
-        return self * other
-
     def __rtruediv__(self, other: float) -> Tensor:
         return self.lift(other) / self
-
-    def __neg__(self) -> Tensor:
-        return self.apply("Neg")
-
-    def __lt__(self, other: Tensor | float) -> Tensor:
-        return self.apply("Less", other, dtype=bool)
-
-    def __le__(self, other: Tensor | float) -> Tensor:
-        return self.apply("LessOrEqual", other, dtype=bool)
-
-    def __gt__(self, other: Tensor | float) -> Tensor:
-        return self.apply("Greater", other, dtype=bool)
-
-    def __ge__(self, other: Tensor | float) -> Tensor:
-        return self.apply("GreaterOrEqual", other, dtype=bool)
-
-    def __matmul__(self, other: Tensor) -> Tensor:
-        return self.apply("MatMul", other)
 
     def __getitem__(self, key: Any) -> Tensor:
         """``x[..., start:stop]``, or ``x[start:stop]`` of a constant of one dimension."""
@@ -156,45 +140,35 @@ class Tensor:
         return self.apply("Slice", *(self.graph.constant([end], np.int64) for end in ends))
 
 
-def _operator(kind: str, **attributes: Any) -> Callable[..., Tensor]:
-    """A method of ``GraphOps`` that is one operator of ONNX."""
-
-    def method(ops: GraphOps, x: Tensor, *others: Tensor | float) -> Tensor:
-        return x.apply(kind, *others, **attributes)
-
-    return method
-
-
-def _reduction(kind: str) -> Callable[..., Tensor]:
-    """A method of ``GraphOps`` that reduces each row to one number."""
-
-    def method(ops: GraphOps, x: Tensor) -> Tensor:
-        return x.reduce(kind)
-
-    return method
-
-
 class GraphOps:
     """Operations that append nodes to the graph of their first tensor."""
 
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
 
-    exp = _operator("Exp")
-    log = _operator("Log")
-    tanh = _operator("Tanh")
-    abs = _operator("Abs")
-    maximum = _operator("Max")
-    minimum = _operator("Min")
-    invert = _operator("Not")
-    divide = _operator("Div")
-    softmax = _operator("Softmax", axis=-1)
-    take = _operator("GatherElements", axis=-1)
-    matmul = _operator("MatMul")
-    max = _reduction("ReduceMax")
-    min = _reduction("ReduceMin")
-    sum = _reduction("ReduceSum")
-    mean = _reduction("ReduceMean")
+    exp = staticmethod(_operator("Exp"))
+    log = staticmethod(_operator("Log"))
+    tanh = staticmethod(_operator("Tanh"))
+    abs = staticmethod(_operator("Abs"))
+    maximum = staticmethod(_operator("Max"))
+    minimum = staticmethod(_operator("Min"))
+    invert = staticmethod(_operator("Not"))
+    divide = staticmethod(_operator("Div"))
+    softmax = staticmethod(_operator("Softmax", axis=-1))
+    take = staticmethod(_operator("GatherElements", axis=-1))
+    matmul = staticmethod(_operator("MatMul"))
+
+    def max(self, x: Tensor) -> Tensor:
+        return x.reduce("ReduceMax")
+
+    def min(self, x: Tensor) -> Tensor:
+        return x.reduce("ReduceMin")
+
+    def sum(self, x: Tensor) -> Tensor:
+        return x.reduce("ReduceSum")
+
+    def mean(self, x: Tensor) -> Tensor:
+        return x.reduce("ReduceMean")
 
     def log1p(self, x: Tensor) -> Tensor:
         """There is no such operator: log(1 + x) in float64 keeps the digits of a small x."""

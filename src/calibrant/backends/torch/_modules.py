@@ -25,6 +25,7 @@ from calibrant.formulas._row_functions import ordered_log_odds
 from calibrant.formulas._serialization import map_fields
 from calibrant.formulas.composition import unsmoothed
 
+ModuleOutput = Output | Literal["row_temperatures"]
 LARGE = 65_536  # elements from which on float32 is kept: another float would be cast on every call
 
 
@@ -75,7 +76,7 @@ class CalibratorModule(nn.Module):
         self._covariate_names = formula.covariate_names if reads_covariates else None
         self._unseen = kind == "logits"  # what kind of scores come has not been looked at
         self._plan = plan_of(formula)
-        self._formula = cast("Formula", map_fields(formula, self._kept))
+        self._formula: Formula = map_fields(formula, self._kept)
 
     @documented
     def forward(self, scores: Tensor, covariates: Tensor | None = None) -> Tensor:
@@ -97,7 +98,7 @@ class CalibratorModule(nn.Module):
             Where the number of classes is not that of the fit, another dimension than the last
             one of an image may be the classes, or the covariates are not those of the fit.
         """
-        return self._per_class(scores, covariates, "probabilities")
+        return cast("Tensor", self._computed(scores, covariates, "probabilities"))
 
     @documented
     def log_proba(self, scores: Tensor, covariates: Tensor | None = None) -> Tensor:
@@ -114,7 +115,7 @@ class CalibratorModule(nn.Module):
             The logarithms in float32 or float64, finite where a probability is too small for its
             own float.
         """
-        return self._per_class(scores, covariates, "log_probabilities")
+        return cast("Tensor", self._computed(scores, covariates, "log_probabilities"))
 
     @documented
     def confidence(self, scores: Tensor, covariates: Tensor | None = None) -> Confidence:
@@ -134,31 +135,30 @@ class CalibratorModule(nn.Module):
         temperature : Tensor of shape (..), or None
             The row's temperature, where the method has one.
         """
-        scores, _ = self._accepted(scores, covariates)
-        kernel = self._by_kernel(scores, "confidence")
-        if kernel is not None:
+        return cast("Confidence", self._computed(scores, covariates, "confidence"))
+
+    def _computed(self, scores: Tensor, covariates: Tensor | None, output: ModuleOutput) -> Any:
+        """An output of the formula: by one fused kernel where there is one, else by operations."""
+        scores, axis = self._accepted(scores, covariates)
+        kernel = None
+        readable = self.input == "logits" and not torch.compiler.is_compiling()
+        if self._plan is not None and readable:
+            wanted: Output = "confidence" if output == "row_temperatures" else output
+            kernel = fused_by_tensors(self._plan, self._ops.fitted, scores, wanted)
+        if kernel is not None and output == "confidence":
             label, probability, temperature = kernel
             has_temperature = isinstance(self._formula, TemperatureFormula)
             return Confidence(label, probability, temperature if has_temperature else None)
-        with _full_precision(scores):
-            rows = self._rows(scores, covariates)
-            return confidence_of(self._formula, rows, self._ops, self._keeps_arg_max)
-
-    def _per_class(
-        self,
-        scores: Tensor,
-        covariates: Tensor | None,
-        output: Literal["probabilities", "log_probabilities"],
-    ) -> Tensor:
-        """An output of the formula that has the shape of the scores."""
-        scores, axis = self._accepted(scores, covariates)
-        kernel = self._by_kernel(scores, output)
         if kernel is not None:
-            values = kernel[0]
+            values = kernel[2 if output == "row_temperatures" else 0]
         else:
-            with _full_precision(scores):
-                values = getattr(self._formula, output)(self._rows(scores, covariates), self._ops)
-        return values if axis == -1 else values.movedim(-1, axis)
+            with torch.autocast(scores.device.type, enabled=False):
+                rows, ops = self._rows(scores, covariates), self._ops
+                if output == "confidence":
+                    return confidence_of(self._formula, rows, ops, self._keeps_arg_max)
+                values = getattr(self._formula, output)(rows, ops)
+        # temperatures have no classes to put back
+        return values if axis == -1 or output == "row_temperatures" else values.movedim(-1, axis)
 
     def _accepted(self, scores: Tensor, covariates: Tensor | None) -> tuple[Tensor, int]:
         """The scores with the classes last, and where they have been; other shapes are refused."""
@@ -181,12 +181,6 @@ class CalibratorModule(nn.Module):
                     f"{expected}, got {tuple(covariates.shape)}"
                 )
         return scores, axis
-
-    def _by_kernel(self, scores: Tensor, output: Output) -> tuple[Tensor, ...] | None:
-        """The result of one fused kernel, where there is one for this method and this tensor."""
-        if self._plan is None or self.input != "logits" or torch.compiler.is_compiling():
-            return None
-        return fused_by_tensors(self._plan, self._ops.fitted, scores, output)
 
     def _rows(self, scores: Tensor, covariates: Tensor | None) -> FormulaRows:
         """What the formula reads: the logits of scores with the classes last, and covariates."""
@@ -281,18 +275,7 @@ class TemperatureModule(CalibratorModule):
         Tensor
             One temperature per row: the shape of the scores without the classes.
         """
-        scores, _ = self._accepted(scores, covariates)
-        kernel = self._by_kernel(scores, "confidence")
-        if kernel is not None:
-            return kernel[2]
-        with _full_precision(scores):
-            rows = self._rows(scores, covariates)
-            formula = cast("TemperatureFormula", self._formula)
-            return cast("Tensor", formula.row_temperatures(rows, self._ops))
-
-
-def _full_precision(scores: Tensor) -> torch.autocast:
-    return torch.autocast(scores.device.type, enabled=False)
+        return cast("Tensor", self._computed(scores, covariates, "row_temperatures"))
 
 
 def to_module(calibrator: Calibrator, class_axis: int | None = None) -> CalibratorModule:

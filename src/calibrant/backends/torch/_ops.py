@@ -26,7 +26,7 @@ class ModuleCurves:
 
     def __init__(self, name: str, padded: PaddedCurves) -> None:
         self.name, self.count, self.inclusive = name, len(padded.edges), padded.inclusive
-        self.cubic = padded.cubic
+        self.cubic = padded.cube is not None
 
 
 class TorchOps(ArrayOps):

@@ -17,7 +17,7 @@ from calibrant.calibrators.affine._affine_loss import Penalty, fit_affine, worki
 from calibrant.common.arrays import row_tiles
 from calibrant.common.progress import reporter
 from calibrant.common.threads import available_cores, mapping
-from calibrant.common.types import Floats, Progress
+from calibrant.common.types import Floats, InputKind, Progress
 from calibrant.data.rows import Rows
 from calibrant.data.weights import effective_rows, shares
 from calibrant.formulas._array_operations import NUMPY
@@ -42,8 +42,15 @@ class AffineCalibrator(LogitCalibrator, ABC):
     #: Whether the slopes are a matrix, or one number per class.
     _full: ClassVar[bool] = False
 
-    max_iter: int
-    progress: Progress
+    def __init__(
+        self,
+        max_iter: int = 500,
+        progress: Progress = False,
+        input: InputKind = "logits",  # noqa: A002
+    ) -> None:
+        self.max_iter = max_iter
+        self.progress = progress
+        self.input = input
 
     @property
     def slopes_(self) -> Floats:
@@ -65,26 +72,17 @@ class AffineCalibrator(LogitCalibrator, ABC):
         matrices = MATRICES * 8 * classes * classes if self._full else 0
         return super()._memory_needed(rows, classes) + matrices
 
-    @final
-    def _will_keep_arg_max(self) -> bool:
-        return False
-
-    def _features(self, start: Start, data: Rows) -> Features:
-        """What the map reads: the logits themselves, unless a method says otherwise."""
-        return PlainLogits(origin_of(data.logits.max(axis=1), data.weight, start.temperature))
-
-    def _unit(self, start: Start) -> float:
-        """The slope at which the map is the start."""
-        return 1.0 / start.temperature
+    def _features(self, start: Start, data: Rows) -> tuple[Features, float]:
+        """What the map reads, and the slope at which it is the start."""
+        origin = origin_of(data.logits.max(axis=1), data.weight, start.temperature)
+        return PlainLogits(origin), 1.0 / start.temperature
 
     @abstractmethod
     def _penalty(self, features: Rows) -> Penalty:
         """The penalty for rows whose scores are features."""
 
     def _fit_logits(self, data: Rows) -> Fitted:
-        start = scaling_start(data)
-        formula, info, _ = self._fit_from(start, data, self._penalty, self.progress)
-        return formula, info
+        return self._fit_from(scaling_start(data), data, self._penalty, self.progress)[:2]
 
     @final
     def _fit_from(
@@ -99,7 +97,7 @@ class AffineCalibrator(LogitCalibrator, ABC):
 
         ``first`` is another fit's flat solution to begin with.
         """
-        read, unit = self._features(start, data), self._unit(start)
+        read, unit = self._features(start, data)
         masked = np.asarray(np.isneginf(data.logits))
         features = data.with_scores(_read_features(read, unit, data.logits, masked))
         with reporter(f"fitting {type(self).__name__}", progress) as report:

@@ -43,12 +43,10 @@ class FullMatrixCalibrator(AffineCalibrator, ABC):
         progress: Progress = False,
         input: InputKind = "logits",  # noqa: A002
     ) -> None:
+        super().__init__(max_iter, progress, input)
         self.slope_penalty = slope_penalty
         self.off_diagonal_penalty = off_diagonal_penalty
         self.intercept_penalty = intercept_penalty
-        self.max_iter = max_iter
-        self.progress = progress
-        self.input = input
 
     @final
     def _penalty(self, features: Rows) -> Penalty:
@@ -166,5 +164,5 @@ class DirichletCalibration(FullMatrixCalibrator):
     (10, 10)
     """
 
-    def _features(self, start: Start, data: Rows) -> Features:
-        return LogProbabilities()
+    def _features(self, start: Start, data: Rows) -> tuple[Features, float]:
+        return LogProbabilities(), 1.0 / start.temperature

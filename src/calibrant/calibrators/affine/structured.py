@@ -9,7 +9,6 @@ from calibrant.calibrators._best_temperature import Start
 from calibrant.calibrators.affine._affine_calibrator import NO_MATRIX, AffineCalibrator
 from calibrant.calibrators.affine._affine_loss import Penalty
 from calibrant.common.docstrings import documented
-from calibrant.common.types import InputKind, Progress
 from calibrant.data.rows import Rows
 from calibrant.data.weights import effective_rows
 from calibrant.formulas import AffineMap, Features, SmoothedLogProbabilities
@@ -18,16 +17,6 @@ from calibrant.formulas import AffineMap, Features, SmoothedLogProbabilities
 class StructuredCalibrator(AffineCalibrator, ABC):
     """An affine map of smoothed log-probabilities: what SVS and SMS share."""
 
-    def __init__(
-        self,
-        max_iter: int = 500,
-        progress: Progress = False,
-        input: InputKind = "logits",  # noqa: A002
-    ) -> None:
-        self.max_iter = max_iter
-        self.progress = progress
-        self.input = input
-
     @property
     def smoothing_(self) -> float:
         """The share e of the uniform distribution in the features."""
@@ -35,13 +24,9 @@ class StructuredCalibrator(AffineCalibrator, ABC):
         return cast("SmoothedLogProbabilities", features).smoothing
 
     @final
-    def _features(self, start: Start, data: Rows) -> Features:
-        rows = effective_rows(data.weight)
-        return SmoothedLogProbabilities(start.temperature, 1.0 / (rows + 1.0))
-
-    @final
-    def _unit(self, start: Start) -> float:
-        return 1.0
+    def _features(self, start: Start, data: Rows) -> tuple[Features, float]:
+        smoothing = 1.0 / (effective_rows(data.weight) + 1.0)
+        return SmoothedLogProbabilities(start.temperature, smoothing), 1.0
 
     @final
     def _penalty(self, features: Rows) -> Penalty:

@@ -10,15 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.calibrators import _choosing as choosing
 from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._best_temperature import best_temperature, scaled_profile
-from calibrant.calibrators._choosing import (
-    row_nll,
-    sample_of_logits,
-    sampled,
-    sampled_profile,
-    simplest_of_the_best,
-)
 from calibrant.calibrators._parameters import Count, NonNegative, constraints
 from calibrant.calibrators.affine._affine_calibrator import (
     AffineCalibrator,
@@ -100,23 +94,21 @@ class VectorScaling(AffineCalibrator):
         progress: Progress = False,
         input: InputKind = "logits",  # noqa: A002
     ) -> None:
+        super().__init__(max_iter, progress, input)
         self.slope_penalty = slope_penalty
         self.intercept_penalty = intercept_penalty
-        self.max_iter = max_iter
-        self.progress = progress
-        self.input = input
 
     def _penalty(self, features: Rows, ease: float = 1.0) -> Penalty:
         return diagonal_penalty(features, self.slope_penalty, self.intercept_penalty, ease)
 
     def _fit_logits(self, data: Rows) -> Fitted:
         profile = scaled_profile(data)
-        ease, details = EASES[0], {}
+        ease, details = EASES[0], dict[str, Any]()
         if "auto" in (self.slope_penalty, self.intercept_penalty):
-            sample = sample_of_logits(data)
-            seen = sampled_profile(profile, sample)
-            ease, tried = self._choose(sampled(data, sample), seen)
-            details = {"tried": tried}
+            sample, few = choosing.sample_of_logits(data), profile
+            if sample is not None:
+                few = profile.take(sample.index)._weighted(sample.weight)
+            ease, details["tried"] = self._choose(choosing.sampled(data, sample), few)
         start, penalty_of = best_temperature(profile), partial(self._penalty, ease=ease)
         formula, info, _ = self._fit_from(start, data, penalty_of, self.progress)
         return formula, replace(info, details={**info.details, **details})
@@ -141,7 +133,7 @@ class VectorScaling(AffineCalibrator):
                 break
         names = [f"{ease:g}" for ease in EASES[: len(losses)]]
         patience = PATIENCE * (1.0 + IMPATIENT_ROWS / effective_rows(data.weight))
-        chosen, tried = simplest_of_the_best(names, losses, data.weight, patience)
+        chosen, tried = choosing.simplest_of_the_best(names, losses, data.weight, patience)
         return EASES[chosen], tried
 
     def _held_out_nll(
@@ -155,4 +147,4 @@ class VectorScaling(AffineCalibrator):
             formula, _, solution = self._fit_from(
                 start, data.take(kept), penalty_of, progress=False, first=solution
             )
-            yield row_nll(formula, data.take(fold))
+            yield choosing.row_nll(formula, data.take(fold))

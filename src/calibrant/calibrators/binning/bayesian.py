@@ -78,9 +78,6 @@ class BayesianBinning(LogitCalibrator):
         self.progress = progress
         self.input = input
 
-    def _will_keep_arg_max(self) -> bool:
-        return False
-
     def _fit_logits(self, data: Rows) -> Fitted:
         columns = ClassColumns.of_probabilities(data)
         models = _Models.of(columns.rows.weight)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +22,9 @@ from calibrant.formulas._array_operations import NUMPY
 
 CLIP = 1e-12  # of the authors' code, before the log-odds are taken
 BLOCK_ELEMENTS = 131_072  # classes are fitted together in blocks of this size
+
+# Slope and intercept, edges, means, whether it keeps its scores, whether it converged.
+ClassFit = tuple[Floats, Floats, Floats, bool, bool]
 
 
 @documented
@@ -77,15 +78,12 @@ class PlattBinner(LogitCalibrator):
         self.progress = progress
         self.input = input
 
-    def _will_keep_arg_max(self) -> bool:
-        return False
-
     def _fit_logits(self, data: Rows) -> Fitted:
         columns = ClassColumns.of_probabilities(data)
         width = max(1, BLOCK_ELEMENTS // len(data))
         starts = range(0, len(columns), width)
         blocks = [np.arange(start, min(start + width, len(columns))) for start in starts]
-        fits: list[_ClassFit] = []
+        fits: list[ClassFit] = []
         with (
             reporter(f"fitting {type(self).__name__}", self.progress) as report,
             mapping(min(available_cores(), len(blocks))) as on_threads,
@@ -93,22 +91,23 @@ class PlattBinner(LogitCalibrator):
             for done in on_threads(lambda block: _fit_block(columns, block, self.n_bins), blocks):
                 fits.extend(done)
                 report(len(fits), len(columns))
-        slope, intercept = np.column_stack([fit.coefficients for fit in fits])
-        kept = np.array([fit.kept for fit in fits])
+        lines, edges, means, kept_as_is, converged = zip(*fits, strict=True)
+        slope, intercept = np.column_stack(lines)
+        kept = np.array(kept_as_is)
         if kept.any():
             warn(
                 f"PBMC: {kept.sum()} of {len(fits)} classes have no label, or no other label, to "
                 "fit a sigmoid to: their probabilities stay as they are"
             )
         formula = ColumnMap(
-            Steps.join([(fit.edges, fit.means) for fit in fits]),
+            Steps.join(list(zip(edges, means, strict=True))),
             data.n_classes,
             sigmoids=ClassSigmoids(slope, intercept, CLIP),
             kept=kept if kept.any() else None,
             tie_break=TIE_BREAK if self.normalize else 0.0,
             normalize=self.normalize,
         )
-        slow = sum(not fit.converged for fit in fits)
+        slow = len(fits) - sum(converged)
         message = f"the sigmoids of {slow} classes stopped early: they have too few labels"
         return formula, FitInfo(
             slow == 0,
@@ -118,16 +117,7 @@ class PlattBinner(LogitCalibrator):
         )
 
 
-@dataclass(frozen=True)
-class _ClassFit:
-    coefficients: Floats  # slope, intercept
-    edges: Floats
-    means: Floats
-    kept: bool
-    converged: bool
-
-
-def _fit_block(columns: ClassColumns, block: NDArray[np.intp], bins: int) -> list[_ClassFit]:
+def _fit_block(columns: ClassColumns, block: NDArray[np.intp], bins: int) -> list[ClassFit]:
     """Sigmoids of a few classes at once, then bins of equal mass of the outputs of each."""
     hit = (columns.rows.labels == block[:, None]).astype(np.float64)
     weight = columns.rows.weight[None, :]
@@ -143,7 +133,7 @@ def _fit_block(columns: ClassColumns, block: NDArray[np.intp], bins: int) -> lis
         rows = weight if len(weight) == 1 else weight[fitted]
         fits = fit_logistic([log_odds], hit[fitted], rows)
         coefficients[fitted], converged[fitted] = fits.coefficients, fits.converged
-    result = []
+    result: list[ClassFit] = []
     for index, kept_as_is, pair, ended in zip(block, kept, coefficients, converged, strict=True):
         column = columns.column(int(index))
         # as the formula computes them: an output must fall into its own bin again
@@ -151,6 +141,5 @@ def _fit_block(columns: ClassColumns, block: NDArray[np.intp], bins: int) -> lis
         outputs = sigmoid.values(column.score[:, None], NUMPY)[:, 0]
         scores = SortedScores.of(outputs, column.weight)
         edges = scores.equal_mass_edges(bins)
-        means = scores.means(edges, outputs)
-        result.append(_ClassFit(pair, edges, means, bool(kept_as_is), bool(ended)))
+        result.append((pair, edges, scores.means(edges, outputs), bool(kept_as_is), bool(ended)))
     return result

@@ -16,9 +16,7 @@ map from values of g at points to values of m at nodes; its transpose takes deri
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,9 +51,8 @@ def growth(raw: Floats) -> tuple[Floats, Floats]:
     """g and its derivative with respect to the network's output."""
     falling = np.exp(np.minimum(raw, 0.0))
     negative = raw < 0.0
-    return np.where(negative, falling, raw + 1.0) + SMALLEST_GROWTH, np.where(
-        negative, falling, 1.0
-    )
+    values = np.where(negative, falling, raw + 1.0) + SMALLEST_GROWTH
+    return values, np.where(negative, falling, 1.0)
 
 
 def output_for(growth_value: float) -> float:
@@ -64,34 +61,17 @@ def output_for(growth_value: float) -> float:
     return float(above - 1.0 if above >= 1.0 else np.log(above))
 
 
-class Rule(Protocol):
-    """An integration rule."""
-
-    @property
-    def points(self) -> Floats:
-        """Where g is needed."""
-
-    def integrate(self, values: Floats) -> Floats:
-        """m at the nodes from g at the points, up to a constant."""
-
-    def pull_back(self, slopes: Floats) -> Floats:
-        """Derivatives with respect to g at the points from those with respect to m."""
-
-
-@dataclass(frozen=True)
 class CumulativeRule:
-    """Evenly spaced nodes; every cell is integrated once, by two Gauss points, and added up."""
+    """Evenly spaced nodes; every cell is integrated once, by two Gauss points, and added up.
 
-    nodes: Floats
+    A rule says at which ``points`` g is needed; ``integrate`` makes m at the nodes of its values
+    there, up to a constant, and ``pull_back`` takes derivatives from m back to g.
+    """
 
-    @cached_property
-    def step(self) -> float:
-        return float(self.nodes[-1] - self.nodes[0]) / (len(self.nodes) - 1)
-
-    @cached_property
-    def points(self) -> Floats:
-        middle = 0.5 * (self.nodes[1:] + self.nodes[:-1])
-        return np.stack([middle - GAUSS * self.step, middle + GAUSS * self.step], axis=1).ravel()
+    def __init__(self, nodes: Floats) -> None:
+        self.nodes, self.step = nodes, float(nodes[-1] - nodes[0]) / (len(nodes) - 1)
+        middle, aside = 0.5 * (nodes[1:] + nodes[:-1]), GAUSS * self.step
+        self.points = np.stack([middle - aside, middle + aside], axis=1).ravel()
 
     def integrate(self, values: Floats) -> Floats:
         cells = 0.5 * self.step * values.reshape(-1, 2).sum(axis=1)
@@ -102,21 +82,13 @@ class CumulativeRule:
         return np.repeat(0.5 * self.step * later, 2)
 
 
-@dataclass(frozen=True)
 class ClenshawCurtisRule:
     """The authors' rule: every node by itself, from 0 to it, with so many intervals."""
 
-    nodes: Floats
-    intervals: int
-
-    @cached_property
-    def weights(self) -> Floats:
-        return clenshaw_curtis(self.intervals)[0]
-
-    @cached_property
-    def points(self) -> Floats:
-        unit = 0.5 * (1.0 + clenshaw_curtis(self.intervals)[1])
-        return np.outer(self.nodes, unit).ravel()
+    def __init__(self, nodes: Floats, intervals: int) -> None:
+        self.nodes = nodes
+        self.weights, cosines = clenshaw_curtis(intervals)
+        self.points = np.outer(nodes, 0.5 * (1.0 + cosines)).ravel()
 
     def integrate(self, values: Floats) -> Floats:
         return 0.5 * self.nodes * (values.reshape(len(self.nodes), -1) @ self.weights)
@@ -139,24 +111,19 @@ def clenshaw_curtis(intervals: int) -> tuple[Floats, Floats]:
     return weights, np.cos(k * np.pi / intervals)
 
 
+Rule = CumulativeRule | ClenshawCurtisRule
+
+
 # --- the loss of values at nodes ---
 
 
-@dataclass(frozen=True)
 class Grid:
     """The evenly spaced nodes."""
 
-    low: float
-    high: float
-    cells: int
-
-    @property
-    def nodes(self) -> Floats:
-        return np.linspace(self.low, self.high, self.cells + 1)
-
-    @property
-    def step(self) -> float:
-        return (self.high - self.low) / self.cells
+    def __init__(self, low: float, high: float, cells: int) -> None:
+        self.low, self.high, self.cells = low, high, cells
+        self.nodes = np.linspace(low, high, cells + 1)
+        self.step = (high - low) / cells
 
     def place(self, logits: Floats) -> tuple[NDArray[np.intp], Floats]:
         """The cell of each logit and how far it lies in it (0 to 1); the ends take the rest."""
@@ -290,15 +257,19 @@ class NetworkLoss:
         return value + 0.5 * float(pulled @ flat), gradient + pulled
 
 
-@dataclass(frozen=True)
 class DiagStart:
     """What the starts share: the inputs' standardisation and where the network may bend."""
 
-    centre: float
-    spread: float
-    bends: Floats  # the logits that decide, standardised ..
-    bend_weight: Floats  # .. and their weights
-    temperature: float
+    def __init__(self, data: Rows, grid: Grid, temperature: float) -> None:
+        deciding = deciding_logits(data)
+        finite = np.isfinite(deciding)
+        self.temperature = temperature
+        self.bend_weight = np.broadcast_to(data.weight[:, None], deciding.shape)[finite]
+        bends, share = deciding[finite].clip(grid.low, grid.high), shares(self.bend_weight)
+        self.centre = float(share @ bends)
+        deviation = float(np.sqrt(share @ (bends - self.centre) ** 2))
+        self.spread = max(deviation, 1e-3 * temperature)
+        self.bends = (bends - self.centre) / self.spread  # the logits that decide, standardised
 
     def draw(self, sizes: Sequence[tuple[int, int]], rng: np.random.Generator) -> Floats:
         """Weights whose m is temperature scaling, with hidden units ready to bend it."""
@@ -318,18 +289,6 @@ def deciding_logits(data: Rows) -> Floats:
     """Of each row the largest two and the label's."""
     true = data.logits[np.arange(len(data)), data.labels]
     return np.column_stack([np.partition(data.logits, -2, axis=1)[:, -2:], true])
-
-
-def make_start(data: Rows, grid: Grid, temperature: float) -> DiagStart:
-    """From the logits that decide."""
-    deciding = deciding_logits(data)
-    finite = np.isfinite(deciding)
-    weight = np.broadcast_to(data.weight[:, None], deciding.shape)[finite]
-    bends = deciding[finite].clip(grid.low, grid.high)
-    share = shares(weight)
-    centre = float(share @ bends)
-    spread = max(float(np.sqrt(share @ (bends - centre) ** 2)), 1e-3 * temperature)
-    return DiagStart(centre, spread, (bends - centre) / spread, weight, temperature)
 
 
 def fit_network(

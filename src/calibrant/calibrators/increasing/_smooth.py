@@ -26,12 +26,7 @@ import numpy as np
 from calibrant.calibrators._best_temperature import Start
 from calibrant.calibrators._choosing import simplest_of_the_best
 from calibrant.calibrators._optimizers import damped_newton
-from calibrant.calibrators.increasing._fit import (
-    Grid,
-    GridLoss,
-    deciding_logits,
-    make_grid,
-)
+from calibrant.calibrators.increasing._fit import Grid, GridLoss, deciding_logits, make_grid
 from calibrant.common.types import Floats
 from calibrant.data.rows import Rows
 from calibrant.data.weights import copies, weighted_quantiles
@@ -105,18 +100,14 @@ class _CurveLoss:
         return np.append(0.0, np.cumsum(rises)), np.concatenate([none, by_knot])
 
     def at(self, theta: Floats, pull: Floats) -> tuple[float, Callable[[], tuple[Floats, Floats]]]:
-        """The penalised loss, and how to get its model."""
-        return self.value(theta, pull), lambda: self.model(theta, pull)
+        """The penalised loss; and how to get its gradient, and Hessian without m's curvature."""
 
-    def value(self, theta: Floats, pull: Floats) -> float:
-        """The penalised loss."""
+        def model() -> tuple[Floats, Floats]:
+            _, gradients, hessian = self.rows(theta)
+            return self.loss.share @ gradients + pull @ theta, hessian + pull
+
         losses = self.loss.rows(self.curve(theta)[0])[0]
-        return float(self.loss.share @ losses) + 0.5 * float(theta @ pull @ theta)
-
-    def model(self, theta: Floats, pull: Floats) -> tuple[Floats, Floats]:
-        """Gradient and Hessian of the penalised loss, without m's own curvature."""
-        _, gradients, hessian = self.rows(theta)
-        return self.loss.share @ gradients + pull @ theta, hessian + pull
+        return float(self.loss.share @ losses) + 0.5 * float(theta @ pull @ theta), model
 
     def rows(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """The loss and the gradient of every row, and the mean's Hessian."""

@@ -14,21 +14,7 @@ from calibrant.calibrators._best_temperature import scaling_start
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._optimizers import Minimum
 from calibrant.calibrators._parameters import Choice, Count, NonNegative, Widths, constraints
-from calibrant.calibrators.increasing._fit import (
-    SMALLEST_GROWTH,
-    ClenshawCurtisRule,
-    CumulativeRule,
-    Grid,
-    GridLoss,
-    NetworkLoss,
-    Rule,
-    clenshaw_curtis,
-    fit_network,
-    growth,
-    make_grid,
-    make_start,
-    output_for,
-)
+from calibrant.calibrators.increasing import _fit
 from calibrant.common.arrays import TILE_ELEMENTS
 from calibrant.common.progress import reporter
 from calibrant.common.threads import one_blas_thread
@@ -175,7 +161,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
         hidden = tuple(len(bias) for bias in arrays[1:-2:2])
         diag = cls(hidden=hidden, quadrature=quadrature, **parameters)
         diag._check_parameters()
-        rise = _tabulate(arrays, Grid(*span, TABLE_CELLS))
+        rise = _tabulate(arrays, span)
         slope = float(rise[-1] - rise[0]) / (span[1] - span[0])
         info = FitInfo(True, "given weights", details={"start_temperature": 1.0 / slope})
         return diag._restored(diag._map(arrays, rise, span, slope), info, None)
@@ -193,9 +179,14 @@ class DiagonalOrderPreserving(LogitCalibrator):
     @one_blas_thread()
     def _fit_logits(self, data: Rows) -> Fitted:
         start = scaling_start(data)
-        scaling = self._temperature_scaling(start.temperature)
+        # m(x) = x/T, as a network without slopes or as a table; the slope beyond it is the same
+        sizes, span = network.layer_sizes(1, self.hidden), (-1.0, 1.0)
+        weights = [np.zeros(shape) for i, o in sizes for shape in ((i, o), (o,))]
+        weights[-1][:] = _fit.output_for(1.0 / start.temperature)
+        table = np.asarray(span) / start.temperature
+        scaling = self._map(weights, table, span, 1.0 / start.temperature)
         before = _mean_nll(scaling, data)
-        grid, reason = make_grid(data, start.temperature), ""
+        grid, reason = _fit.make_grid(data, start.temperature), ""
         if not start.converged:
             reason = start.message
         elif grid is None:
@@ -221,13 +212,15 @@ class DiagonalOrderPreserving(LogitCalibrator):
             minimum.converged, message, iterations=minimum.iterations, after=after
         )
 
-    def _fit_network(self, data: Rows, grid: Grid, temperature: float) -> tuple[LogitMap, Minimum]:
-        start = make_start(data, grid, temperature)
-        rule: Rule = CumulativeRule(grid.nodes)
+    def _fit_network(
+        self, data: Rows, grid: _fit.Grid, temperature: float
+    ) -> tuple[LogitMap, Minimum]:
+        start = _fit.DiagStart(data, grid, temperature)
+        rule: _fit.Rule = _fit.CumulativeRule(grid.nodes)
         if self.quadrature == "authors":
-            rule = ClenshawCurtisRule(grid.nodes, self.nodes)
-        objective = NetworkLoss(
-            GridLoss(data, grid, temperature),
+            rule = _fit.ClenshawCurtisRule(grid.nodes, self.nodes)
+        objective = _fit.NetworkLoss(
+            _fit.GridLoss(data, grid, temperature),
             rule,
             self.hidden,
             self.penalty / data.effective_rows,
@@ -235,7 +228,7 @@ class DiagonalOrderPreserving(LogitCalibrator):
             start.spread,
         )
         with reporter(f"fitting {type(self).__name__}", self.progress) as report:
-            weights, minimum = fit_network(
+            weights, minimum = _fit.fit_network(
                 objective,
                 start,
                 starts=self.starts,
@@ -244,26 +237,18 @@ class DiagonalOrderPreserving(LogitCalibrator):
                 report=report,
             )
         span = (grid.low, grid.high)
-        table = _tabulate(weights, Grid(*span, TABLE_CELLS))
+        table = _tabulate(weights, span)
         return self._map(weights, table, span, 1.0 / temperature), minimum
-
-    def _temperature_scaling(self, temperature: float) -> LogitMap:
-        """m(x) = x/T, as a network without slopes or as a table."""
-        sizes = network.layer_sizes(1, self.hidden)
-        weights = [np.zeros(shape) for i, o in sizes for shape in ((i, o), (o,))]
-        weights[-1][:] = output_for(1.0 / temperature)
-        span = (-1.0, 1.0)  # the slope beyond is the same
-        return self._map(weights, np.asarray(span) / temperature, span, 1.0 / temperature)
 
     def _map(
         self, weights: network.Weights, table: Floats, span: tuple[float, float], slope: float
     ) -> LogitMap:
         """m by the authors' rule, or as a table with m(0) = 0; far from there with m(high) = 0."""
         if self.quadrature == "authors":
-            rule, cosines = clenshaw_curtis(self.nodes)
+            rule, cosines = _fit.clenshaw_curtis(self.nodes)
             nodes = np.clip(0.5 * (1.0 + cosines), 0.0, 1.0)
             kernels, biases = tuple(weights[::2]), tuple(weights[1::2])
-            return QuadratureMap(kernels, biases, nodes, rule, SMALLEST_GROWTH)
+            return QuadratureMap(kernels, biases, nodes, rule, _fit.SMALLEST_GROWTH)
         table = np.maximum.accumulate(np.where(np.isfinite(table), table, 0.0))
         raw = IncreasingTable(*span, table, slope)
         low, high = span
@@ -281,10 +266,10 @@ def _mean_nll(formula: LogitMap, data: Rows) -> float:
     return total
 
 
-def _tabulate(weights: network.Weights, grid: Grid) -> Floats:
+def _tabulate(weights: network.Weights, span: tuple[float, float]) -> Floats:
     """m at the nodes of a fine grid, up to a constant."""
-    rule = CumulativeRule(grid.nodes)
-    values, _ = growth(network.forward(weights, rule.points[:, None]))
+    rule = _fit.CumulativeRule(_fit.Grid(*span, TABLE_CELLS).nodes)
+    values, _ = _fit.growth(network.forward(weights, rule.points[:, None]))
     return rule.integrate(values)
 
 

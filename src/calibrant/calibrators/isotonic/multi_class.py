@@ -44,17 +44,11 @@ class MultiClassIsotonic(LogitCalibrator):
     """
 
     _gives = ColumnMap
+    _keeps_arg_max = True
 
-    def __init__(
-        self,
-        normalize: bool = True,
-        input: InputKind = "logits",  # noqa: A002
-    ) -> None:
+    def __init__(self, normalize: bool = True, input: InputKind = "logits") -> None:  # noqa: A002
         self.normalize = normalize
         self.input = input
-
-    def _will_keep_arg_max(self) -> bool:
-        return True
 
     def _fit_logits(self, data: Rows) -> Fitted:
         columns = ClassColumns.of_probabilities(data)
@@ -68,11 +62,7 @@ class MultiClassIsotonic(LogitCalibrator):
             blocks = isotonic_blocks(score, tiled, label_probs, weight)
         line = Lines.join([flat_line(blocks)])
         formula = ColumnMap(
-            line,
-            data.n_classes,
-            tie_break=TIE_BREAK,
-            normalize=self.normalize,
-            keep_arg_max=True,
+            line, data.n_classes, tie_break=TIE_BREAK, normalize=self.normalize, keep_arg_max=True
         )
         details = {"points": len(line.x), "absent_classes": columns.absent_classes}
         return formula, FitInfo(True, EXACT, loss="brier", details=details)

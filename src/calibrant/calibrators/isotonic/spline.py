@@ -10,7 +10,7 @@ from calibrant.calibrators._fit_info import EXACT, FitInfo
 from calibrant.calibrators._one_vs_all import Column
 from calibrant.calibrators._parameters import AtLeast, constraints
 from calibrant.common.docstrings import documented
-from calibrant.common.types import Floats, InputKind
+from calibrant.common.types import InputKind
 from calibrant.data.rows import Rows
 from calibrant.data.weights import effective_rows, shares, weighted_mean
 from calibrant.formulas import Lines, TopLabelMap
@@ -56,18 +56,12 @@ class SplineCalibration(LogitCalibrator):
     """
 
     _gives = TopLabelMap
+    _keeps_arg_max = True
     _constraints = constraints(n_knots=AtLeast(2))
 
-    def __init__(
-        self,
-        n_knots: int = 6,
-        input: InputKind = "logits",  # noqa: A002
-    ) -> None:
+    def __init__(self, n_knots: int = 6, input: InputKind = "logits") -> None:  # noqa: A002
         self.n_knots = n_knots
         self.input = input
-
-    def _will_keep_arg_max(self) -> bool:
-        return True
 
     def _fit_logits(self, data: Rows) -> Fitted:
         top = Column.of_top_label(data)
@@ -77,19 +71,15 @@ class SplineCalibration(LogitCalibrator):
         gap = np.bincount(group, weight * (hit - top.score))
         t, h = np.append(0.0, np.cumsum(share)), np.append(0.0, np.cumsum(gap))
         t /= t[-1]
-        spline = _fit_spline(t, h, min(self.n_knots, len(t)))
+        # the natural cubic spline nearest to the line through (t, h), equal to it at 0 and 1
+        knots, grid = min(self.n_knots, len(t)), np.linspace(0.0, 1.0, GRID)
+        place = np.linspace(0.0, 1.0, knots)
+        basis = CubicSpline(place, np.eye(knots), bc_type="natural")(grid)
+        values = np.append(np.zeros(knots - 1), h[-1])
+        rest = np.interp(grid, t, h) - basis @ values
+        values[1:-1] = np.linalg.lstsq(basis[:, 1:-1], rest, rcond=None)[0]
+        spline = CubicSpline(place, values, bc_type="natural")
         y = np.clip(x + np.diff(spline(t)) / share, 0.0, 1.0)
         rows = effective_rows(data.weight)
         formula = TopLabelMap(Lines.join([(x, y)]), data.n_classes, (rows + 1.0) / (rows + 2.0))
         return formula, FitInfo(True, EXACT, details={"accuracy": weighted_mean(hit, weight)})
-
-
-def _fit_spline(t: Floats, h: Floats, knots: int) -> CubicSpline[np.float64]:
-    """The natural cubic spline nearest to the line through (t, h), equal to it at 0 and 1."""
-    place = np.linspace(0.0, 1.0, knots)
-    grid = np.linspace(0.0, 1.0, GRID)
-    basis = CubicSpline(place, np.eye(knots), bc_type="natural")(grid)
-    values = np.append(np.zeros(knots - 1), h[-1])
-    rest = np.interp(grid, t, h) - basis @ values
-    values[1:-1] = np.linalg.lstsq(basis[:, 1:-1], rest, rcond=None)[0]
-    return CubicSpline(place, values, bc_type="natural")

@@ -67,11 +67,7 @@ class VennAbers(LogitCalibrator):
 
     _gives = VennAbersMap
 
-    def __init__(
-        self,
-        progress: Progress = False,
-        input: InputKind = "logits",  # noqa: A002
-    ) -> None:
+    def __init__(self, progress: Progress = False, input: InputKind = "logits") -> None:  # noqa: A002
         self.progress = progress
         self.input = input
 
@@ -125,9 +121,6 @@ class VennAbers(LogitCalibrator):
         hit, miss = (np.exp(np.log(part).mean(axis=0)) for part in (upper, 1.0 - lower))
         values = hit / (miss + hit)
         return values / values.sum(axis=1, keepdims=True)
-
-    def _will_keep_arg_max(self) -> bool:
-        return False
 
     def _fit_logits(self, data: Rows) -> Fitted:
         columns = ClassColumns.of_probabilities(data)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+from abc import ABC
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from calibrant.calibrators import _choosing as choosing
+from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._best_temperature import scaled_profile, scaling_start
-from calibrant.calibrators._choosing import (
-    WORST,
-    Sample,
-    held_out_nll,
-    row_nll,
-    sample_of_logits,
-    sampled,
-    simplest_of_the_best,
-)
 from calibrant.calibrators._fit_info import FitInfo
+from calibrant.calibrators._parameters import Count, Widths, constraints
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
 from calibrant.calibrators.increasing._smooth import fit_smooth_map
 from calibrant.calibrators.profile.losses import LOSSES, ProfileLoss
-from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
+from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K, TemperatureProfile
 from calibrant.calibrators.temperature._default_recipe import (
     DEFAULT_LOSS,
+    DEFAULT_MEMBERS,
     NetworkSettings,
     ProfileRows,
     fit_default,
@@ -31,7 +28,7 @@ from calibrant.calibrators.temperature._default_recipe import (
 from calibrant.calibrators.temperature.parameterized import SMALLEST_GAP
 from calibrant.common.arrays import TILE_ELEMENTS, row_tiles
 from calibrant.common.threads import one_blas_thread
-from calibrant.common.types import Floats
+from calibrant.common.types import Floats, InputKind, Progress, RandomState
 from calibrant.data.folds import FEWEST_PER_FOLD, Folds
 from calibrant.data.rows import Rows
 from calibrant.data.weights import weighted_mean
@@ -43,6 +40,7 @@ CLASS_MAPS = {"vector": StructuredVectorScaling, "matrix": StructuredMatrixScali
 PATIENCE = 0.5  # standard errors by which a simpler class map may be worse and still be taken
 MATRIX_CLASSES = 256  # with more, the matrix takes minutes
 MATRIX_ROWS = 0.05  # rows per entry of the matrix below which its penalty leaves nothing of it
+DEFAULT_KNOTS = 16
 MAP_SAMPLES = 5  # times the rows that choose the map are enough to fit it
 PROFILE_TILE = 1 << 22  # elements that are mapped at once on their way into the profile
 
@@ -54,7 +52,7 @@ class OrderedStages:
     maps: tuple[LogitMap, ...]
     last: NetworkTemperature
     info: FitInfo
-    sample: Sample | None  # the rows that were chosen on, where these were not all rows
+    sample: choosing.Sample | None  # the rows that were chosen on, where these were not all rows
     held_out: Floats  # the NLL of each of them had it not been fitted on
     optimism: Floats  # by how much that is more than the NLL of the fit
 
@@ -63,65 +61,80 @@ class OrderedStages:
         """Both as one formula."""
         return Chain(self.maps, self.last) if self.maps else self.last
 
-    def scores(self, logits: Floats) -> Floats:
-        """What a class map reads: the mapped logits over their temperatures."""
-        result = np.empty_like(logits)
-        for tile in row_tiles(logits):
-            with np.errstate(over="ignore"):  # a gap too large for its float counts as the largest
-                inner = Chain(self.maps, self.last).inner(FormulaRows(logits[tile]), NUMPY)
-                result[tile] = self.last.scores(inner, NUMPY)
-        return result
 
+class JointCalibrator(LogitCalibrator, ABC):
+    """An increasing map and a network on the mapped logits: what both joint methods begin with."""
 
-@one_blas_thread()
-def fit_ordered(data: Rows, knots: int, top_k: int, settings: NetworkSettings) -> OrderedStages:
-    """The increasing map first, then the network on the mapped logits' profile."""
-    start = scaling_start(data, prior_rows="auto")
-    sample = sample_of_logits(data)
-    few = sampled(data, sample)
-    more = None if sample is None else sampled(data, sample_of_logits(data, MAP_SAMPLES))
-    smooth = fit_smooth_map(few, start, knots, more)
-    maps: tuple[LogitMap, ...] = () if smooth.formula is None else (smooth.formula,)
-    profile = _mapped_profile(data, maps, top_k)
-    k = min(top_k, profile.n_classes)
-    last, info, log_t = fit_default(
-        profile, lambda best, origin: LogGaps(k, best, SMALLEST_GAP, origin), settings, sample
-    )
-    seen = profile if sample is None else profile.take(sample.index)
-    problem = ProfileLoss(seen, "nll", few.weight)
-    inputs = last.reading.read(ProfileRows(seen))
-    fitted = problem.rows(-np.log(last.from_inputs(inputs, NUMPY)[:, 0])).value
-    held_out = problem.rows(-log_t).value + smooth.optimism
-    choice = info.details["choice"]
-    network = choice != "temperature scaling"
-    names = ["increasing map"] * bool(maps) + ["network"] * network
-    details = {
-        "choice": " and ".join(names) or choice,
-        "map": smooth.details,
-        "network": dict(info.details),
-    }
-    # Networks that stop early are judged by held-out rows as they are, and nobody can set their
-    # penalty here.
-    settled = info.converged or network
-    info = replace(
-        info,
-        converged=settled,
-        message="converged" if settled else info.message,
-        before=loss_of_scores(data, DEFAULT_LOSS),
-        details=details,
-    )
-    return OrderedStages(maps, last, info, sample, held_out, held_out - fitted)
+    _amplifies_rounding = True
+    _constraints = constraints(knots=Count(), top_k=Count(), members=Count(), hidden=Widths())
 
+    def __init__(
+        self,
+        knots: int = DEFAULT_KNOTS,
+        hidden: Sequence[int] = (5, 5),
+        top_k: int = DEFAULT_TOP_K,
+        members: int = DEFAULT_MEMBERS,
+        random_state: RandomState = None,
+        progress: Progress = False,
+        input: InputKind = "logits",  # noqa: A002
+    ) -> None:
+        self.knots = knots
+        self.hidden = hidden
+        self.top_k = top_k
+        self.members = members
+        self.random_state = random_state
+        self.progress = progress
+        self.input = input
 
-def _mapped_profile(data: Rows, maps: tuple[LogitMap, ...], top_k: int) -> TemperatureProfile:
-    """The profile of the mapped logits, which are mapped on their way into it."""
-    if not maps:
-        return scaled_profile(data, top_k)
-    profile = TemperatureProfile(top_k=top_k)
-    for _, tile in data.tiles(PROFILE_TILE):
-        mapped = Chain(maps, maps[-1]).inner(FormulaRows(tile.logits), NUMPY)
-        profile._add(tile.with_scores(mapped.logits))
-    return profile
+    @one_blas_thread()
+    def _fit_ordered(self, data: Rows) -> OrderedStages:
+        """The increasing map first, then the network on the mapped logits' profile."""
+        start = scaling_start(data, prior_rows="auto")
+        sample, more = choosing.sample_of_logits(data), None
+        few = choosing.sampled(data, sample)
+        if sample is not None:
+            more = choosing.sampled(data, choosing.sample_of_logits(data, MAP_SAMPLES))
+        smooth = fit_smooth_map(few, start, self.knots, more)
+        maps: tuple[LogitMap, ...] = () if smooth.formula is None else (smooth.formula,)
+        profile = TemperatureProfile(top_k=self.top_k) if maps else scaled_profile(data, self.top_k)
+        if maps:
+            for _, tile in data.tiles(PROFILE_TILE):  # mapped on their way into the profile
+                mapped = Chain(maps, maps[-1]).inner(FormulaRows(tile.logits), NUMPY)
+                profile._add(tile.with_scores(mapped.logits))
+        k = min(self.top_k, profile.n_classes)
+        settings = NetworkSettings(
+            type(self).__name__,
+            hidden=self.hidden,
+            members=self.members,
+            random_state=self.random_state,
+            progress=self.progress,
+        )
+        last, info, log_t = fit_default(
+            profile, lambda best, origin: LogGaps(k, best, SMALLEST_GAP, origin), settings, sample
+        )
+        seen = profile if sample is None else profile.take(sample.index)
+        problem = ProfileLoss(seen, "nll", few.weight)
+        inputs = last.reading.read(ProfileRows(seen))
+        fitted = problem.rows(-np.log(last.from_inputs(inputs, NUMPY)[:, 0])).value
+        held_out = problem.rows(-log_t).value + smooth.optimism
+        choice = info.details["choice"]
+        network = choice != "temperature scaling"
+        names = ["increasing map"] * bool(maps) + ["network"] * network
+        # Networks that stop early are judged by held-out rows as they are, and nobody can set their
+        # penalty here.
+        settled = info.converged or network
+        info = replace(
+            info,
+            converged=settled,
+            message="converged" if settled else info.message,
+            before=loss_of_scores(data, DEFAULT_LOSS),
+            details={
+                "choice": " and ".join(names) or choice,
+                "map": smooth.details,
+                "network": dict(info.details),
+            },
+        )
+        return OrderedStages(maps, last, info, sample, held_out, held_out - fitted)
 
 
 def loss_of_scores(data: Rows, name: str) -> float:
@@ -133,41 +146,58 @@ def loss_of_scores(data: Rows, name: str) -> float:
             logs = log_softmax(tile.logits, 1.0, NUMPY)
         true = logs[np.arange(len(logs)), tile.labels]
         brier = (np.exp(logs) ** 2).sum(axis=1) - 2.0 * np.exp(true) + 1.0
-        parts.append(brier_share * brier + nll_share * np.minimum(-true, WORST))
+        parts.append(brier_share * brier + nll_share * np.minimum(-true, choosing.WORST))
     return weighted_mean(np.concatenate(parts), data.weight)
 
 
-@dataclass(frozen=True)
-class ClassMap:
-    """The chosen map (None: no map helps), and the candidates with their held-out losses."""
+def with_class_map(
+    stages: OrderedStages, data: Rows, wanted: str, folds: Folds
+) -> tuple[Fitted, Floats | None]:
+    """All parts as one formula with one report, and the NLL of each row of the folds, held out.
 
-    formula: Formula | None
-    info: FitInfo | None
-    held_out: Floats  # the NLL of each row of the folds under fits on the other folds
-    details: dict[str, Any]
-
-
-def fit_class_map(data: Rows, few: Rows, wanted: str, folds: Folds) -> ClassMap:
-    """The class map of scores whose softmax is calibrated by rows already.
-
-    It is chosen by the ``folds`` of ``few``, all rows or a sample of them.
+    The folds are those of the rows that were chosen on; None where no class map helps.
     """
-    few = folds.rows(few)
-    choice, losses = wanted, row_nll(None, few)
-    tried: list[dict[str, Any]] = []
-    if wanted == "auto":
-        rows, classes, names, held_out = few.effective_rows, few.n_classes, ["none"], [losses]
-        if rows >= 2 * FEWEST_PER_FOLD:
-            names.append("vector")
-            if 2 < classes <= MATRIX_CLASSES and rows >= MATRIX_ROWS * classes**2:
-                names.append("matrix")
-        for name in names[1:]:
-            model = CLASS_MAPS[name]()
-            fit = lambda some, model=model: model._fit_seen(few.take(some))[0]  # noqa: E731
-            held_out.append(held_out_nll(fit, few, folds.parts))
-        chosen, tried = simplest_of_the_best(names, held_out, few.weight, PATIENCE)
-        choice, losses = names[chosen], held_out[chosen]
-    details = {"choice": choice} | ({"path": tried} if tried else {})
+    mapped = np.empty_like(data.logits)  # what the class map reads
+    for tile in row_tiles(data.logits):
+        with np.errstate(over="ignore"):  # a gap too large for its float counts as the largest
+            inner = Chain(stages.maps, stages.last).inner(FormulaRows(data.logits[tile]), NUMPY)
+            mapped[tile] = stages.last.scores(inner, NUMPY)
+    scores = data.with_scores(mapped)
+    few = folds.rows(choosing.sampled(scores, stages.sample))
+    choice, held_out, tried = _choose_class_map(few, wanted, folds)
+    found: dict[str, Any] = {"choice": choice} | ({"path": tried} if tried else {})
+    details = {**stages.info.details, "class_map": found}
+    info = replace(stages.info, details=details)
     if choice == "none":
-        return ClassMap(None, None, losses, details)
-    return ClassMap(*CLASS_MAPS[choice]()._fit_logits(data), losses, details)
+        return (stages.formula, info), None
+    formula, own = CLASS_MAPS[choice]()._fit_logits(scores)
+    details["choice"] = f"{details['choice']}, then a {choice}"
+    info = replace(
+        info,
+        converged=info.converged and own.converged,
+        message=own.message if info.converged else info.message,
+        loss="nll",
+        before=loss_of_scores(data, "nll"),
+        after=own.after,
+    )
+    return (Chain((*stages.maps, stages.last), formula), info), held_out
+
+
+def _choose_class_map(
+    few: Rows, wanted: str, folds: Folds
+) -> tuple[str, Floats, list[dict[str, Any]]]:
+    """The name of the map, the held-out NLL of each row, and what was tried."""
+    losses = choosing.row_nll(None, few)
+    if wanted != "auto":
+        return wanted, losses, []
+    rows, classes, names, held_out = few.effective_rows, few.n_classes, ["none"], [losses]
+    if rows >= 2 * FEWEST_PER_FOLD:
+        names.append("vector")
+        if 2 < classes <= MATRIX_CLASSES and rows >= MATRIX_ROWS * classes**2:
+            names.append("matrix")
+    for name in names[1:]:
+        model = CLASS_MAPS[name]()
+        fit = lambda some, model=model: model._fit_seen(few.take(some))[0]  # noqa: E731
+        held_out.append(choosing.held_out_nll(fit, few, folds.parts))
+    chosen, tried = choosing.simplest_of_the_best(names, held_out, few.weight, PATIENCE)
+    return names[chosen], held_out[chosen], tried

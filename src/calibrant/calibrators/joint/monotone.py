@@ -2,42 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Sequence
-
-from calibrant.calibrators._base import Fitted, LogitCalibrator
-from calibrant.calibrators._parameters import Count, Widths, constraints
-from calibrant.calibrators.joint._stages import OrderedStages, fit_ordered
-from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K
-from calibrant.calibrators.temperature._default_recipe import DEFAULT_MEMBERS, NetworkSettings
-from calibrant.common.types import InputKind, Progress, RandomState
+from calibrant.calibrators._base import Fitted
+from calibrant.calibrators.joint._stages import JointCalibrator
 from calibrant.data.rows import Rows
-
-DEFAULT_KNOTS = 16
-
-
-class JointCalibrator(LogitCalibrator, ABC):
-    """An increasing map and a network on the mapped logits: what both joint methods begin with."""
-
-    _amplifies_rounding = True
-    _constraints = constraints(knots=Count(), top_k=Count(), members=Count(), hidden=Widths())
-
-    knots: int
-    hidden: Sequence[int]
-    top_k: int
-    members: int
-    random_state: RandomState
-    progress: Progress
-
-    def _ordered(self, data: Rows) -> OrderedStages:
-        settings = NetworkSettings(
-            type(self).__name__,
-            hidden=self.hidden,
-            members=self.members,
-            random_state=self.random_state,
-            progress=self.progress,
-        )
-        return fit_ordered(data, self.knots, self.top_k, settings)
 
 
 class MonotonePTS(JointCalibrator):
@@ -104,27 +71,8 @@ class MonotonePTS(JointCalibrator):
     True
     """
 
-    def __init__(
-        self,
-        knots: int = DEFAULT_KNOTS,
-        hidden: Sequence[int] = (5, 5),
-        top_k: int = DEFAULT_TOP_K,
-        members: int = DEFAULT_MEMBERS,
-        random_state: RandomState = None,
-        progress: Progress = False,
-        input: InputKind = "logits",  # noqa: A002
-    ) -> None:
-        self.knots = knots
-        self.hidden = hidden
-        self.top_k = top_k
-        self.members = members
-        self.random_state = random_state
-        self.progress = progress
-        self.input = input
-
-    def _will_keep_arg_max(self) -> bool:
-        return True
+    _keeps_arg_max = True
 
     def _fit_logits(self, data: Rows) -> Fitted:
-        stages = self._ordered(data)
+        stages = self._fit_ordered(data)
         return stages.formula, stages.info

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from calibrant.calibrators._base import Fitted
@@ -11,18 +10,15 @@ from calibrant.calibrators._choosing import Candidate, sampled
 from calibrant.calibrators._parameters import Choice, constraints
 from calibrant.calibrators.joint._stages import (
     CLASS_MAPS,
-    ClassMap,
-    OrderedStages,
-    fit_class_map,
-    loss_of_scores,
+    DEFAULT_KNOTS,
+    JointCalibrator,
+    with_class_map,
 )
-from calibrant.calibrators.joint.monotone import DEFAULT_KNOTS, JointCalibrator
 from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K
 from calibrant.calibrators.temperature._default_recipe import DEFAULT_MEMBERS
 from calibrant.common.types import InputKind, Progress, RandomState
 from calibrant.data.folds import Folds, folds_of
 from calibrant.data.rows import Rows
-from calibrant.formulas import Chain
 
 
 class StructuredPTS(JointCalibrator):
@@ -87,8 +83,7 @@ class StructuredPTS(JointCalibrator):
     """
 
     _constraints = constraints(
-        **JointCalibrator._constraints,
-        class_map=Choice("auto", "none", *CLASS_MAPS),
+        **JointCalibrator._constraints, class_map=Choice("auto", "none", *CLASS_MAPS)
     )
 
     def __init__(
@@ -102,59 +97,27 @@ class StructuredPTS(JointCalibrator):
         progress: Progress = False,
         input: InputKind = "logits",  # noqa: A002
     ) -> None:
+        super().__init__(knots, hidden, top_k, members, random_state, progress, input)
         self.class_map = class_map
-        self.knots = knots
-        self.hidden = hidden
-        self.top_k = top_k
-        self.members = members
-        self.random_state = random_state
-        self.progress = progress
-        self.input = input
 
     def _will_keep_arg_max(self) -> bool:
         return self.class_map == "none"
 
     def _fit_logits(self, data: Rows) -> Fitted:
-        stages = self._ordered(data)
+        stages = self._fit_ordered(data)
         folds = folds_of(sampled(data, stages.sample))
-        return _with_class_map(stages, self._class_map(stages, data, folds), data)
+        return with_class_map(stages, data, self.class_map, folds)[0]
 
-    def _candidates(self, data: Rows, folds: Folds, with_class_map: bool) -> Iterator[Candidate]:
+    def _candidates(self, data: Rows, folds: Folds, class_map: bool) -> Iterator[Candidate]:
         """``MonotonePTS`` and, on request, this method, with the NLL of each held-out row.
 
         The rows are those of ``folds``, which are the folds of the sample of the data. The first
         parts have seen the rows that the class map holds out: its held-out losses are raised by
         what leaving a row out adds to theirs.
         """
-        stages = self._ordered(data)
-        held_out = folds.of(stages.held_out)
-        yield Candidate("mpts", held_out, lambda: (stages.formula, stages.info))
-        if with_class_map:
-            found = self._class_map(stages, data, folds)
-            if found.formula is not None:
-                fitted = _with_class_map(stages, found, data)
-                held_out = found.held_out + folds.of(stages.optimism)
-                yield Candidate("spts", held_out, lambda: fitted)
-
-    def _class_map(self, stages: OrderedStages, data: Rows, folds: Folds) -> ClassMap:
-        scores = data.with_scores(stages.scores(data.logits))
-        return fit_class_map(scores, sampled(scores, stages.sample), self.class_map, folds)
-
-
-def _with_class_map(stages: OrderedStages, found: ClassMap, data: Rows) -> Fitted:
-    """All parts as one formula, and their reports as one."""
-    details = {**stages.info.details, "class_map": found.details}
-    info = replace(stages.info, details=details)
-    if found.formula is None or found.info is None:
-        return stages.formula, info
-    details["choice"] = f"{details['choice']}, then a {found.details['choice']}"
-    both = info.converged and found.info.converged
-    message = found.info.message if info.converged else info.message
-    return Chain((*stages.maps, stages.last), found.formula), replace(
-        info,
-        converged=both,
-        message=message,
-        loss="nll",
-        before=loss_of_scores(data, "nll"),
-        after=found.info.after,
-    )
+        stages = self._fit_ordered(data)
+        yield Candidate("mpts", folds.of(stages.held_out), lambda: (stages.formula, stages.info))
+        if class_map:
+            fitted, held_out = with_class_map(stages, data, self.class_map, folds)
+            if held_out is not None:
+                yield Candidate("spts", held_out + folds.of(stages.optimism), lambda: fitted)

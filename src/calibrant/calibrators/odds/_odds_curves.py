@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import logit
 
-from calibrant.calibrators._base import Fitted
+from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._one_vs_all import ClassColumns, Column
 from calibrant.common.types import Floats, Progress
@@ -55,40 +57,48 @@ class Span:
         return self.low + self.width * unit, value, slope / self.width
 
 
-def fit_odds(
-    data: Rows, fit: Callable[[Column, Span], CurveFit], title: str, progress: Progress
-) -> Fitted:
-    """The formula of one curve per class, and how it was found."""
+class OddsCalibrator(LogitCalibrator, ABC):
+    """One curve of the log-odds per class."""
 
-    def fit_column(column: Column) -> CurveFit:
-        """A curve; the identity where there are no rows, one level where the scores are equal."""
-        if len(column) == 0:
-            return CurveFit((np.zeros(1), np.zeros(1), np.ones(1)))
-        span = Span.of(column.score)
-        if span is not None:
-            return fit(column, span)
-        rate = weighted_mean(column.platts_target, column.weight)
-        return CurveFit((column.score[:1], np.array([logit(rate)]), np.zeros(1)))
+    _gives: ClassVar[type[Formula]] = OddsMap
+    progress: Progress = False
 
-    columns = ClassColumns.of_log_odds(data)
-    if len(columns) == 2:
-        second = fit_column(columns.column(1))
-        x, y, slope = second.points  # the log-odds of the other class are the negative ones
-        fits = [replace(second, points=(-x[::-1], -y[::-1], slope[::-1])), second]
-    else:
-        fits = columns.fit_each(fit_column, title, progress)
-    formula = OddsMap(Cubics.join([one.points for one in fits]), data.n_classes)
-    slow = sum(not one.converged for one in fits)
-    some = f"stopped early in {slow} of {len(fits)} classes: check the scores for extreme values"
-    names = sorted({name for one in fits for name in one.details})
-    return formula, FitInfo(
-        slow == 0,
-        some if slow else "converged",
-        loss="nll",
-        before=_mean_nll(ConstantTemperature(1.0), data),
-        after=_mean_nll(formula, data),
-        details={name: [one.details.get(name) for one in fits] for name in names},
-    )
+    @abstractmethod
+    def _fit_curve(self, column: Column, span: Span) -> CurveFit:
+        """The curve of one class, whose log-odds differ."""
+
+    def _fit_logits(self, data: Rows) -> Fitted:
+        def fit(column: Column) -> CurveFit:
+            """The identity where there are no rows, one level where the scores are equal."""
+            if len(column) == 0:
+                return CurveFit((np.zeros(1), np.zeros(1), np.ones(1)))
+            span = Span.of(column.score)
+            if span is not None:
+                return self._fit_curve(column, span)
+            rate = weighted_mean(column.platts_target, column.weight)
+            return CurveFit((column.score[:1], np.array([logit(rate)]), np.zeros(1)))
+
+        columns = ClassColumns.of_log_odds(data)
+        if len(columns) == 2:
+            second = fit(columns.column(1))
+            x, y, slope = second.points  # the log-odds of the other class are the negative ones
+            fits = [replace(second, points=(-x[::-1], -y[::-1], slope[::-1])), second]
+        else:
+            fits = columns.fit_each(fit, type(self).__name__, self.progress)
+        formula = OddsMap(Cubics.join([one.points for one in fits]), data.n_classes)
+        slow, message = sum(not one.converged for one in fits), "converged"
+        if slow:
+            message = f"stopped early in {slow} of {len(fits)} classes"
+            message += ": check the scores for extreme values"
+        names = sorted({name for one in fits for name in one.details})
+        return formula, FitInfo(
+            slow == 0,
+            message,
+            loss="nll",
+            before=_mean_nll(ConstantTemperature(1.0), data),
+            after=_mean_nll(formula, data),
+            details={name: [one.details.get(name) for one in fits] for name in names},
+        )
 
 
 def _mean_nll(formula: Formula, data: Rows) -> float:

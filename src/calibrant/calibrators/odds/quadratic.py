@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._logistic import fit_one_logistic
 from calibrant.calibrators._one_vs_all import Column
-from calibrant.calibrators.odds._odds_curves import CurveFit, Span, fit_odds
+from calibrant.calibrators.odds._odds_curves import CurveFit, OddsCalibrator, Span
 from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind, Progress
-from calibrant.data.rows import Rows
 from calibrant.formulas import OddsMap
 
 ENDS = np.array([0.0, 1.0])
 
 
 @documented
-class QuadraticScaling(LogitCalibrator):
+class QuadraticScaling(OddsCalibrator):
     """A parabola of the log-odds of each class. Does not preserve accuracy.
 
     Parameters
@@ -55,8 +53,6 @@ class QuadraticScaling(LogitCalibrator):
     array([ 0.074,  0.134, -0.302])
     """
 
-    _gives = OddsMap
-
     def __init__(
         self,
         smooth_targets: bool = True,
@@ -79,13 +75,7 @@ class QuadraticScaling(LogitCalibrator):
             result[index] = a, b, y[0] - (a * x[0] + b) * x[0]
         return result
 
-    def _will_keep_arg_max(self) -> bool:
-        return False
-
-    def _fit_logits(self, data: Rows) -> Fitted:
-        return fit_odds(data, self._fit_column, type(self).__name__, self.progress)
-
-    def _fit_column(self, column: Column, span: Span) -> CurveFit:
+    def _fit_curve(self, column: Column, span: Span) -> CurveFit:
         target = column.platts_target if self.smooth_targets else column.target
         centred = 2.0 * span.unit(column.score) - 1.0
         (b, a, c), _, converged = fit_one_logistic([centred, centred**2], target, column.weight)

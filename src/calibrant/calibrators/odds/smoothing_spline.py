@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.linalg import eigh
 from scipy.special import expit
 
-from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._logistic import fit_one_logistic
 from calibrant.calibrators._one_vs_all import Column, grouped_sums
 from calibrant.calibrators._parameters import AtLeast, constraints
-from calibrant.calibrators.odds._odds_curves import CurveFit, Span, fit_odds
+from calibrant.calibrators.odds._odds_curves import CurveFit, OddsCalibrator, Span
 from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind, Progress
-from calibrant.data.rows import Rows
-from calibrant.formulas import OddsMap
 
 CELLS = 1000  # as many groups of neighbouring rows: the curve is straight on this scale
 DECIMALS = 3  # of the knots over [0, 1]: they keep a distance
@@ -31,7 +27,7 @@ RIDGE = 1e-10  # of the largest curvature: rows that are certain determine nothi
 
 
 @documented
-class SmoothingSpline(LogitCalibrator):
+class SmoothingSpline(OddsCalibrator):
     """A smooth curve of the log-odds of each class. Does not preserve accuracy.
 
     As flexible as the rows allow: with few of them it is Platt's sigmoid, drawn towards the scores
@@ -71,7 +67,6 @@ class SmoothingSpline(LogitCalibrator):
     array([[0.177, 0.823]])
     """
 
-    _gives = OddsMap
     _constraints = constraints(
         n_knots=AtLeast(2), prior_rows=AtLeast(0, "must be a number from 0 on")
     )
@@ -88,13 +83,7 @@ class SmoothingSpline(LogitCalibrator):
         self.progress = progress
         self.input = input
 
-    def _will_keep_arg_max(self) -> bool:
-        return False
-
-    def _fit_logits(self, data: Rows) -> Fitted:
-        return fit_odds(data, self._fit_column, type(self).__name__, self.progress)
-
-    def _fit_column(self, column: Column, span: Span) -> CurveFit:
+    def _fit_curve(self, column: Column, span: Span) -> CurveFit:
         problem = PenalizedSpline.of(column, span, self.n_knots, self.prior_rows)
         best = problem.best()
         points = span.points(problem.knots, best.value, problem.slopes(best.value))
@@ -111,7 +100,6 @@ class SplineFit:
     converged: bool
 
 
-@dataclass(frozen=True)
 class PenalizedSpline:
     """Logistic regression on a natural cubic spline with a penalty on its curvature.
 
@@ -120,12 +108,21 @@ class PenalizedSpline:
     penalty.
     """
 
-    unit: Floats  # the mean log-odds of each cell over [0, 1], rising
-    rows: Floats  # its weight
-    hits: Floats
-    total: Floats  # its weight with that of the prior rows
-    target: Floats  # the sum of its targets
-    knots: Floats
+    def __init__(
+        self, unit: Floats, rows: Floats, hits: Floats, total: Floats, target: Floats, knots: Floats
+    ) -> None:
+        self.unit = unit  # the mean log-odds of each cell over [0, 1], rising
+        self.rows, self.hits = rows, hits  # its weight, and that of its hits
+        self.total, self.target = total, target  # with the prior rows; the sum of its targets
+        self.knots = knots
+        # the splines that are 1 at one knot and 0 at the others
+        self._each = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
+        self._basis = np.asarray(self._each(unit))
+        # the matrix of the integral of g''(s)^2 by Simpson's rule: g'' is linear between the knots
+        bend, width = self._each(knots, 2), np.diff(knots)
+        at_knots = np.append(width, 0.0) + np.append(0.0, width)
+        ends, middle = bend.T @ (bend * at_knots[:, None]), bend[:-1] + bend[1:]
+        self._roughness = np.asarray(ends / 6.0 + middle.T @ (middle * width[:, None]) / 6.0)
 
     @classmethod
     def of(cls, column: Column, span: Span, n_knots: int, prior_rows: float) -> PenalizedSpline:
@@ -189,23 +186,6 @@ class PenalizedSpline:
     def slopes(self, value: Floats) -> Floats:
         """The slopes at the knots."""
         return np.asarray(self._each(self.knots, 1) @ value)
-
-    @cached_property
-    def _each(self) -> CubicSpline[np.float64]:
-        """The splines that are 1 at one knot and 0 at the others."""
-        return CubicSpline(self.knots, np.eye(len(self.knots)), bc_type="natural")
-
-    @cached_property
-    def _basis(self) -> Floats:
-        return np.asarray(self._each(self.unit))
-
-    @cached_property
-    def _roughness(self) -> Floats:
-        """The matrix of the integral of g''(s)^2: g'' is linear between the knots."""
-        bend, width = self._each(self.knots, 2), np.diff(self.knots)
-        at_knots = np.append(width, 0.0) + np.append(0.0, width)  # by Simpson's rule
-        ends, middle = bend.T @ (bend * at_knots[:, None]), bend[:-1] + bend[1:]
-        return np.asarray(ends / 6.0 + middle.T @ (middle * width[:, None]) / 6.0)
 
     def _loss(self, value: Floats, penalty: float) -> float:
         margin = self._basis @ value

@@ -80,16 +80,10 @@ def check_rows(
     )
     if isinstance(rows, NodeRows):
         _check_nodes(rows, label_gap, n_classes)
-    else:
-        _check_gaps(rows.gaps, label_gap)
-
-
-def _check_gaps(gaps: NDArray[np.float32], label_gap: NDArray[np.float32]) -> None:
-    _check_order(gaps.T, "gaps")
-    require(
-        bool((gaps == label_gap).any(axis=0).all()),
-        "label_gap of a profile must be one of its row's gaps",
-    )
+        return
+    _check_order(rows.gaps.T, "gaps")
+    known = (rows.gaps == label_gap).any(axis=0)
+    require(bool(known.all()), "label_gap of a profile must be one of its row's gaps")
 
 
 def _check_order(gaps: NDArray[np.float32], name: str) -> None:

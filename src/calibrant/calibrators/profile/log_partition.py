@@ -180,8 +180,14 @@ class GapRows:
     @np.errstate(invalid="ignore")
     def psi_pair(self, b: Floats, index: Index) -> PsiPair:
         """psi and its slope at b and 2 b, for hardly more than the cost of one of them."""
-        if len(self.gaps) > FEW_CLASSES:
-            return self._wide_pair(b, index)
+        if len(self.gaps) > FEW_CLASSES:  # in float32, the precision of the nodes of more classes
+            gaps = self.by_row.take(index, axis=0)
+            gaps *= b.astype(np.float32)[:, None]
+            weight, each = np.exp(gaps), np.ones(gaps.shape[1], np.float32)
+            total, first = (weight @ each).astype(np.float64), np.vecdot(weight, gaps)
+            np.square(weight, out=weight)
+            twice, second = (weight @ each).astype(np.float64), np.vecdot(weight, gaps)
+            return PsiPair(np.log(total), first / total, np.log(twice), 2.0 * second / twice)
         exponent, power = self._powers(b, index)
         double, ones = power * power, np.ones(len(exponent))
         total, double_total = ones @ power, ones @ double
@@ -193,16 +199,6 @@ class GapRows:
             np.log(double_total),
             2.0 * (ones @ double) / double_total,
         )
-
-    def _wide_pair(self, b: Floats, index: Index) -> PsiPair:
-        """The same in float32, the precision of the nodes of still more classes."""
-        exponent = self.by_row.take(index, axis=0)
-        exponent *= b.astype(np.float32)[:, None]
-        weight, ones = np.exp(exponent), np.ones(exponent.shape[1], np.float32)
-        total, first = (weight @ ones).astype(np.float64), np.vecdot(weight, exponent)
-        np.square(weight, out=weight)
-        double, second = (weight @ ones).astype(np.float64), np.vecdot(weight, exponent)
-        return PsiPair(np.log(total), first / total, np.log(double), 2.0 * second / double)
 
     @cached_property
     def by_row(self) -> NDArray[np.float32]:

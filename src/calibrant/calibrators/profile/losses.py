@@ -100,8 +100,7 @@ class ProfileLoss:
         """The weighted means of the loss and of its derivatives."""
         log_b = np.broadcast_to(log_b, self.all_rows.shape)
         total = np.zeros(3)
-        for first in range(0, len(log_b), CHUNK):
-            chunk = slice(first, first + CHUNK)
+        for chunk in chunks(len(log_b)):
             share, rows = self.shares[chunk], self.rows(log_b[chunk], self.all_rows[chunk])
             total += [share @ rows.value, share @ rows.slope, share @ rows.curvature]
         value, slope, curvature = total.tolist()

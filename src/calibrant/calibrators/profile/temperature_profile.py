@@ -17,25 +17,9 @@ import numpy as np
 from array_api_compat import array_namespace, is_jax_array
 from numpy.typing import NDArray
 
-from calibrant.calibrators.profile.checks import (
-    check_arrays,
-    check_rows,
-    check_settings,
-)
-from calibrant.calibrators.profile.log_partition import (
-    GRID,
-    NEGLIGIBLE_GAP,
-    NODES,
-    NODES_PER_OCTAVE,
-    GapRows,
-    NodeRows,
-    Psi,
-    PsiPair,
-    Workspace,
-    joined,
-    tabulate,
-    tabulate_tile,
-)
+from calibrant.calibrators.profile import log_partition as tables
+from calibrant.calibrators.profile.checks import check_arrays, check_rows, check_settings
+from calibrant.calibrators.profile.log_partition import GapRows, NodeRows, Psi, PsiPair
 from calibrant.common.arrays import (
     DEVICE_TILE_ELEMENTS,
     TILE_ELEMENTS,
@@ -49,11 +33,8 @@ from calibrant.common.arrays import (
 from calibrant.common.progress import reporter
 from calibrant.common.threads import OwnLock, available_cores, mapping
 from calibrant.common.types import Array, Floats, InputKind, Progress, Report
-from calibrant.data.checks import (
-    check_label_logits,
-    check_peaks,
-    check_probabilities,
-)
+from calibrant.data.checks import check_label_logits, check_peaks, check_probabilities
+from calibrant.data.copies import sorted_with_ties
 from calibrant.data.likely_mistakes import (
     MOST_ROWS,
     Association,
@@ -61,7 +42,6 @@ from calibrant.data.likely_mistakes import (
     refuse_label_column,
     warn_if_probabilities,
 )
-from calibrant.data.row_order import sorted_with_ties
 from calibrant.data.rows import Rows
 from calibrant.data.weights import are_counts
 from calibrant.formulas._array_operations import NUMPY, ops_of
@@ -90,7 +70,7 @@ def _joined(blocks: list[_Block]) -> _Block:
         np.concatenate([getattr(block, name) for block in blocks])
         for name in ("peak", "label_gap", "weight")
     )
-    return _Block(joined([block.rows for block in blocks]), peak, label_gap, weight)
+    return _Block(tables.joined([block.rows for block in blocks]), peak, label_gap, weight)
 
 
 class TemperatureProfile:
@@ -439,7 +419,7 @@ class TemperatureProfile:
     def _in_canonical_order(self) -> tuple[Self, NDArray[np.intp]]:
         """The rows in an order of their own, and where each row went.
 
-        It follows from their content (see ``data.row_order``); the NLL decides ties. Rows with the
+        It follows from their content (see ``data.copies``); the NLL decides ties. Rows with the
         same largest logits, label and NLL are copies: whole weights make them one row.
         """
         own = self.top_logits(1)[:, 0] + self.scale * self.label_gap
@@ -811,9 +791,10 @@ class _Builder:
         """The summary of rows of logits by one kernel; None where there is none for them."""
         from calibrant.backends.cuda.kernels import Grid, profile_of
 
-        first = tuple(float(b) for b in GRID[:NODES_PER_OCTAVE].astype(np.float32))
+        first = tuple(float(b) for b in tables.GRID[: tables.NODES_PER_OCTAVE].astype(np.float32))
         labels = array_namespace(tile).asarray(self.rows.labels[where], device=tile.device)
-        found = profile_of(tile, labels, self.k, self.scale, Grid(NODES, first, NEGLIGIBLE_GAP))
+        grid = Grid(tables.NODES, first, tables.NEGLIGIBLE_GAP)
+        found = profile_of(tile, labels, self.k, self.scale, grid)
         if found is None:
             return None
         label_gap = to_numpy(found.label_gap)
@@ -826,12 +807,12 @@ class _Builder:
     def node_rows(self, gaps: Array, xp: Any) -> NodeRows:
         """psi of rows of gaps at the nodes of the grid, and what its limits are made of."""
         if self.host:
-            work: Workspace | None = getattr(self.local, "work", None)  # this thread's own memory
+            work = getattr(self.local, "work", None)  # this thread's own memory
             if work is None or work.powers.shape[1] < len(gaps):
-                work = self.local.work = Workspace(*gaps.shape)
-            nodes = tabulate_tile(gaps, work)
+                work = self.local.work = tables.Workspace(*gaps.shape)
+            nodes = tables.tabulate_tile(gaps, work)
         else:
-            nodes = to_numpy(tabulate(gaps, xp))
+            nodes = to_numpy(tables.tabulate(gaps, xp))
         finite = xp.isfinite(gaps)
         count = xp.sum(xp.astype(finite, xp.int32), axis=1)
         total = xp.sum(xp.where(finite, gaps, xp.zeros_like(gaps)), axis=1, dtype=xp.float64)

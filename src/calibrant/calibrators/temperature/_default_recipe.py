@@ -119,39 +119,18 @@ def fit_default(
     reading = reading_at(start.temperature, origin)
     inputs = np.clip(reading.read(ProfileRows(profile)), -LARGEST_INPUT, LARGEST_INPUT)
     problem = ProfileLoss(profile, settings.loss)
-    fit = _fit_networks(problem, inputs, start, settings, sample)
+    weights, base, info, held_out = _fit_networks(problem, inputs, start, settings, sample)
     formula = NetworkTemperature(
         reading,
         inputs.min(axis=0),
         inputs.max(axis=0),
-        *side_by_side(fit.weights),
+        *side_by_side(weights),
         linear=False,
-        link=ExponentialLink(fit.base_temperature, RANGE),
+        link=ExponentialLink(base, RANGE),
         clip=settings.clip,
     )
-    info = FitInfo(
-        start.converged and fit.converged,
-        fit.message if start.converged else start.message,
-        iterations=fit.iterations,
-        loss=settings.loss,
-        before=start.loss_before,
-        after=problem.mean(-np.log(formula.from_inputs(inputs, NUMPY)[:, 0])),
-        details=fit.details,
-    )
-    return formula, info, fit.held_out if sample is not None else fit.held_out[place]
-
-
-@dataclass(frozen=True)
-class NetworksFit:
-    """Weights for the raw inputs, a leading axis over the networks, and how they were chosen."""
-
-    weights: list[Floats]
-    base_temperature: float
-    converged: bool
-    message: str
-    iterations: int
-    held_out: Floats  # log T of each row that was chosen on had it not been fitted on
-    details: dict[str, Any]
+    after = problem.mean(-np.log(formula.from_inputs(inputs, NUMPY)[:, 0]))
+    return formula, replace(info, after=after), held_out if sample is not None else held_out[place]
 
 
 def _fit_networks(
@@ -160,8 +139,13 @@ def _fit_networks(
     start: Start,
     settings: NetworkSettings,
     sample: Sample | None,
-) -> NetworksFit:
-    """Fit networks around the best temperature and choose the penalty, on the sample if any."""
+) -> tuple[list[Floats], float, FitInfo, Floats]:
+    """Fit networks around the best temperature and choose the penalty, on the sample if any.
+
+    Gives their weights for the raw inputs, with a leading axis over the networks, the temperature
+    around which they are, the report, and log T of each row that was chosen on had it not been
+    fitted on.
+    """
     rng, penalty, base = generator(settings.random_state), settings.penalty, start.temperature
     mean, spread = _standardiser(inputs, problem.shares)
     standard = (inputs - mean) / spread
@@ -184,8 +168,11 @@ def _fit_networks(
         if sample is not None:  # all rows move the sample's solutions
             together = list(zip(nets, few, points, strict=True))
             points = _on_threads(lambda one: one[0].moved(one[2], chosen.penalty, one[1]), together)
-    flats = [point.flat for point in points]
-    if not points or _fitted_loss(nets, flats) > start.loss:
+    flats, worse = [point.flat for point in points], True
+    if points:  # whether the averaged networks are worse on the rows that they were fitted on
+        outputs = [net.link(net.output(f))[0] for net, f in zip(nets, flats, strict=True)]
+        worse = problem.mean(-(nets[0].log_base + np.mean(outputs, axis=0))) > start.loss
+    if worse:
         chosen = candidates[IDENTITY if chosen.name == "identity" else SCALING]
         points, flats = [], [np.zeros_like(anchor) for anchor in anchors]
     details |= {"choice": chosen.name, "penalty": chosen.penalty, "members": len(nets)}
@@ -196,15 +183,16 @@ def _fit_networks(
         told = f"after {MAX_ITER} Newton steps the last one still lowered the loss by {gain:.2%}"
         remedy = "a larger penalty, or fewer hidden units, settles the networks"
         message = f"settled: {told}" if gain <= SETTLED else f"{told}: {remedy}"
-    return NetworksFit(
-        _stacked(flats, sizes, mean, spread),
-        1.0 if chosen.name == "identity" else base,
-        gain <= SETTLED,
-        message,
+    info = FitInfo(
+        start.converged and gain <= SETTLED,
+        message if start.converged else start.message,
         iterations=sum(point.iterations for path in paths for point in path),
-        held_out=chosen.log_t,
+        loss=settings.loss,
+        before=start.loss_before,
         details=details,
     )
+    around = 1.0 if chosen.name == "identity" else base
+    return _stacked(flats, sizes, mean, spread), around, info, chosen.log_t
 
 
 Model = tuple[Floats, Floats]  # the gradient and the Hessian of a penalised loss
@@ -349,12 +337,6 @@ class _Candidate:
     held_out: Floats  # and its loss then
 
 
-def _fitted_loss(nets: Sequence[_Member], flats: Sequence[Floats]) -> float:
-    """The loss of the averaged networks on the rows they were fitted on."""
-    shift = np.mean([n.link(n.output(f))[0] for n, f in zip(nets, flats, strict=True)], axis=0)
-    return nets[0].loss.mean(-(nets[0].log_base + shift))
-
-
 def _penalties(penalty: float | str, rows: float) -> tuple[float, ...]:
     """The penalties that are worth trying with so many rows, or those on the way to a given one."""
     if isinstance(penalty, str):
@@ -386,15 +368,18 @@ def _on_threads(
 
 
 def _candidates(
-    problem: ProfileLoss,
-    base: float,
-    penalties: Sequence[float],
-    paths: list[list[PathPoint]],
+    problem: ProfileLoss, base: float, penalties: Sequence[float], paths: list[list[PathPoint]]
 ) -> list[_Candidate]:
     """What may be chosen, the simplest first."""
+    # temperature scaling without each row: the same formula with one parameter
+    log_b = np.full(len(problem.all_rows), -np.log(base))
+    row = problem.rows(log_b)
+    curvature = np.maximum(row.curvature, 0.0)
+    leverage = problem.copy_share / max(float(problem.shares @ curvature), 1e-12)
+    shift = leverage * row.slope / np.maximum(1.0 - leverage * curvature, 0.05)
     found: list[tuple[str, float | None, Floats]] = [
         ("identity", None, np.zeros(len(problem.all_rows))),
-        ("temperature scaling", None, _scaling_held_out(problem, base)),
+        ("temperature scaling", None, -(log_b + np.clip(shift, -RANGE, RANGE))),
     ]
     for at, penalty in enumerate(penalties):
         shift = np.mean([path[at].held_out for path in paths], axis=0)
@@ -427,16 +412,6 @@ def _choose(
     return chosen, {
         "path": [dict(zip(names, (c.name, c.penalty, s, e), strict=True)) for c, s, e in rows]
     }
-
-
-def _scaling_held_out(problem: ProfileLoss, base: float) -> Floats:
-    """log T of temperature scaling without each row: the same formula with one parameter."""
-    log_b = np.full(len(problem.all_rows), -np.log(base))
-    row = problem.rows(log_b)
-    curvature = np.maximum(row.curvature, 0.0)
-    leverage = problem.copy_share / max(float(problem.shares @ curvature), 1e-12)
-    shift = leverage * row.slope / np.maximum(1.0 - leverage * curvature, 0.05)
-    return -(log_b + np.clip(shift, -RANGE, RANGE))
 
 
 def _stacked(

@@ -10,11 +10,7 @@ from calibrant.calibrators._base import Fitted, ProfileCalibrator
 from calibrant.calibrators._best_temperature import TEMPERATURE_BOUNDS, best_temperature
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._optimizers import simplex_quadratic
-from calibrant.calibrators._parameters import (
-    Bounds,
-    Choice,
-    constraints,
-)
+from calibrant.calibrators._parameters import Bounds, Choice, constraints
 from calibrant.calibrators.profile.losses import chunks
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.common.types import Floats, InputKind
@@ -63,6 +59,7 @@ class EnsembleTemperatureScaling(ProfileCalibrator):
     array([0.  , 0.32, 0.68])
     """
 
+    _keeps_arg_max = True
     _gives = Mixture
     _constraints = constraints(bounds=Bounds(), loss=Choice(*LOSSES))
 
@@ -86,19 +83,12 @@ class EnsembleTemperatureScaling(ProfileCalibrator):
         """The fitted weights."""
         return self._own_formula(Mixture).weights
 
-    def _will_keep_arg_max(self) -> bool:
-        return True
-
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
         best = best_temperature(profile, self.loss, self.bounds)
         weigh = _least_brier if self.loss == "brier" else _least_nll
         weights, after = weigh(profile, best.temperature)
         return Mixture(best.temperature, weights), FitInfo(
-            best.converged,
-            best.message,
-            loss=self.loss,
-            before=best.loss_before,
-            after=after,
+            best.converged, best.message, loss=self.loss, before=best.loss_before, after=after
         )
 
 

@@ -56,6 +56,7 @@ class EntropyTemperatureScaling(ProfileCalibrator):
     (2,)
     """
 
+    _keeps_arg_max = True
     _gives = NetworkTemperature
     _constraints = constraints(loss=Choice(*sorted(LOSSES)), penalty=NonNegative(or_auto=True))
 
@@ -72,9 +73,6 @@ class EntropyTemperatureScaling(ProfileCalibrator):
         self.random_state = random_state
         self.progress = progress
         self.input = input
-
-    def _will_keep_arg_max(self) -> bool:
-        return True
 
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
         settings = NetworkSettings(

@@ -61,6 +61,7 @@ class MarginTemperatureScaling(ProfileCalibrator):
     (2,)
     """
 
+    _keeps_arg_max = True
     _gives = NetworkTemperature
     _constraints = constraints(
         loss=Choice(*sorted(LOSSES)),
@@ -86,9 +87,6 @@ class MarginTemperatureScaling(ProfileCalibrator):
         self.random_state = random_state
         self.progress = progress
         self.input = input
-
-    def _will_keep_arg_max(self) -> bool:
-        return True
 
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
         settings = NetworkSettings(

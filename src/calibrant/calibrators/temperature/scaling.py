@@ -5,12 +5,7 @@ from __future__ import annotations
 from calibrant.calibrators._base import Fitted, ProfileCalibrator
 from calibrant.calibrators._best_temperature import TEMPERATURE_BOUNDS, best_temperature
 from calibrant.calibrators._fit_info import FitInfo
-from calibrant.calibrators._parameters import (
-    Bounds,
-    Choice,
-    NonNegative,
-    constraints,
-)
+from calibrant.calibrators._parameters import Bounds, Choice, NonNegative, constraints
 from calibrant.calibrators.profile.losses import LOSSES
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.common.types import InputKind
@@ -57,11 +52,10 @@ class TemperatureScaling(ProfileCalibrator):
     12.37
     """
 
+    _keeps_arg_max = True
     _gives = ConstantTemperature
     _constraints = constraints(
-        loss=Choice(*sorted(LOSSES)),
-        bounds=Bounds(),
-        prior_rows=NonNegative(or_auto=True),
+        loss=Choice(*sorted(LOSSES)), bounds=Bounds(), prior_rows=NonNegative(or_auto=True)
     )
 
     def __init__(
@@ -81,15 +75,8 @@ class TemperatureScaling(ProfileCalibrator):
         """The fitted temperature."""
         return self._own_formula(ConstantTemperature).value
 
-    def _will_keep_arg_max(self) -> bool:
-        return True
-
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
         best = best_temperature(profile, self.loss, self.bounds, self.prior_rows)
         return ConstantTemperature(best.temperature), FitInfo(
-            best.converged,
-            best.message,
-            loss=self.loss,
-            before=best.loss_before,
-            after=best.loss,
+            best.converged, best.message, loss=self.loss, before=best.loss_before, after=best.loss
         )

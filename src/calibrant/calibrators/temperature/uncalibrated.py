@@ -6,7 +6,6 @@ from calibrant.calibrators._base import Fitted, ProfileCalibrator
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.common.types import InputKind
-from calibrant.data.rows import Rows
 from calibrant.formulas import ConstantTemperature
 
 
@@ -36,17 +35,11 @@ class Uncalibrated(ProfileCalibrator):
     """
 
     _adjusts = False
+    _keeps_arg_max = True
     _gives = ConstantTemperature
 
     def __init__(self, input: InputKind = "logits") -> None:  # noqa: A002
         self.input = input
-
-    def _will_keep_arg_max(self) -> bool:
-        return True
-
-    def _profile(self, rows: Rows) -> TemperatureProfile:
-        """One pass, for its checks alone: there is nothing to fit."""
-        return TemperatureProfile()._add(rows)
 
     def _fit_profile(self, profile: TemperatureProfile) -> Fitted:
         return ConstantTemperature(1.0), FitInfo(True, "nothing to fit")

@@ -11,9 +11,4 @@ from calibrant.data.scorefiles._names import kind_in_name
 from calibrant.data.scorefiles._reading import ScoreFile, read_scores
 from calibrant.data.scorefiles._writing import write_probs
 
-__all__ = [
-    "ScoreFile",
-    "kind_in_name",
-    "read_scores",
-    "write_probs",
-]
+__all__ = ["ScoreFile", "kind_in_name", "read_scores", "write_probs"]

@@ -9,16 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from calibrant.common.files import Expansion, check_suffix
-from calibrant.data.scorefiles._array_files import (
-    open_npy,
-    open_npz,
-    open_safetensors,
-    open_torch,
-    write_npy,
-    write_npz,
-    write_safetensors,
-    write_torch,
-)
+from calibrant.data.scorefiles import _array_files as arrays
 from calibrant.data.scorefiles._csv_files import open_csv, write_csv
 from calibrant.data.scorefiles._names import Arrays, OpenFile
 from calibrant.data.scorefiles._parquet_files import open_parquet, write_parquet
@@ -39,15 +30,17 @@ class Format:
     any_type: bool = False
 
 
-_TORCH = Format("a file of torch tensors", open_torch, write_torch, "biufUO")
+_TORCH = Format("a file of torch tensors", arrays.open_torch, arrays.write_torch, "biufUO")
 _FORMATS = {
-    ".npz": Format("a NumPy archive", open_npz, write_npz),
-    ".npy": Format("a NumPy array", open_npy, write_npy),
+    ".npz": Format("a NumPy archive", arrays.open_npz, arrays.write_npz),
+    ".npy": Format("a NumPy array", arrays.open_npy, arrays.write_npy),
     ".csv": Format("a table of text", open_csv, write_csv, "biufUOMm"),
     ".parquet": Format("a parquet table", open_parquet, write_parquet, any_type=True),
     ".pt": _TORCH,
     ".pth": _TORCH,
-    ".safetensors": Format("a safetensors file", open_safetensors, write_safetensors, kinds="biuf"),
+    ".safetensors": Format(
+        "a safetensors file", arrays.open_safetensors, arrays.write_safetensors, kinds="biuf"
+    ),
 }
 
 

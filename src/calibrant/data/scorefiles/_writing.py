@@ -12,13 +12,7 @@ from calibrant.common.arrays import to_numpy
 from calibrant.common.files import FilePath, replacing
 from calibrant.data.checks import as_labels, as_numpy
 from calibrant.data.scorefiles._array_files import write_npy, write_npz
-from calibrant.data.scorefiles._copied_columns import (
-    NO_TYPE,
-    TOO_LONG,
-    LeftOut,
-    as_array,
-    as_plain,
-)
+from calibrant.data.scorefiles._copied_columns import NO_TYPE, TOO_LONG, LeftOut, as_array, as_plain
 from calibrant.data.scorefiles._formats import Format, format_of
 
 

@@ -15,16 +15,8 @@ from calibrant.common.docstrings import documented
 from calibrant.common.json import PlainDocument
 from calibrant.common.tables import counted
 from calibrant.common.types import Floats, InputKind, RandomState, RowRule, generator
-from calibrant.data.binning import (
-    BinStats,
-    Scheme,
-    bin_index,
-    calibration_error,
-    check_count,
-    check_scheme,
-    equal_width_edges,
-    make_edges,
-)
+from calibrant.data import binning
+from calibrant.data.binning import BinStats, Scheme
 from calibrant.metrics._bins import class_stats
 from calibrant.metrics._intervals import check_level, check_resamples
 from calibrant.metrics._labelled import judged_outcomes, labelled
@@ -129,7 +121,7 @@ def ece_by_bins(
     >>> sweep.ece.round(2).tolist()
     [0.25, 0.35]
     """
-    check_scheme(scheme)
+    binning.check_scheme(scheme)
     check_level(level)
     check_resamples(n_resamples, 0)
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index, notion)
@@ -140,11 +132,11 @@ def ece_by_bins(
     rng = generator(random_state)
     found = []
     for number in numbers:
-        edges = make_edges(part.score, number, scheme, part.sample_weight)
+        edges = binning.make_edges(part.score, number, scheme, part.sample_weight)
         rows = BinnedRows.of(part, edges)
         mean = high = np.nan
         if n_resamples:
-            draws = values_of(calibration_error, rows.null(n_resamples, rng))
+            draws = values_of(binning.calibration_error, rows.null(n_resamples, rng))
             mean, high = float(draws.mean()), float(np.quantile(draws, level))
         found.append((rows.stats().error(), mean, high))
     ece, null, null_high = np.array(found).T
@@ -243,14 +235,14 @@ def class_gaps(
     """
     if notion not in ("top-label", "classwise"):
         raise ValueError(f'notion must be "top-label" or "classwise", got {shown(notion)}')
-    check_count(n_bins, "n_bins")
+    binning.check_count(n_bins, "n_bins")
     data = labelled(probs, labels, sample_weight, row_sums, input, ignore_index)
-    edges = equal_width_edges(n_bins)
+    edges = binning.equal_width_edges(n_bins)
     if notion == "classwise":
         return ClassGaps(notion, class_stats(data, edges))
     confidence, correct = data.top_label
     predicted = data.by_tile(lambda tile, _: array_namespace(tile).argmax(tile, axis=1))
-    flat = predicted.astype(np.intp) * n_bins + bin_index(confidence, edges)
+    flat = predicted.astype(np.intp) * n_bins + binning.bin_index(confidence, edges)
     shape = (data.n_classes, n_bins)
     sums = []
     for column in (data.weight, data.weight * confidence, data.weight * correct, data.squares):

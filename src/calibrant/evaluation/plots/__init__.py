@@ -6,9 +6,12 @@ axes follow the style in use, light or dark; no setting of matplotlib is changed
 """
 
 from calibrant.evaluation.plots._calibrators import learning_curves, temperatures
-from calibrant.evaluation.plots._display import ReliabilityDisplay
 from calibrant.evaluation.plots._errors import class_gaps, ece_by_bins, risk_coverage
-from calibrant.evaluation.plots._reliability import reliability, reliability_grid
+from calibrant.evaluation.plots._reliability import (
+    ReliabilityDisplay,
+    reliability,
+    reliability_grid,
+)
 
 __all__ = [
     "ReliabilityDisplay",

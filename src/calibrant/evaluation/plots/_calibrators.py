@@ -10,16 +10,7 @@ from calibrant.calibrators import REGISTRY
 from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats
 from calibrant.evaluation.diagrams import LearningCurves, Temperatures
-from calibrant.evaluation.plots._drawing import (
-    axes_for,
-    by_name,
-    in_percent,
-    ink,
-    legend,
-    muted,
-    plain_log,
-    strokes,
-)
+from calibrant.evaluation.plots import _drawing as drawing
 from calibrant.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -71,10 +62,10 @@ def learning_curves(
     >>> plots.learning_curves(curves).get_xlabel()
     'validation rows'
     """
-    by_name(curves, LearningCurves)
-    ax = axes_for(ax)
+    drawing.by_name(curves, LearningCurves)
+    ax = drawing.axes_for(ax)
     metric = METRICS[curves.metric]
-    for name, stroke in zip(curves.values, strokes(ax), strict=False):
+    for name, stroke in zip(curves.values, drawing.strokes(ax), strict=False):
         at, mean, around = curves.at[name], curves.mean(name), curves.spread(name)
         options = {**stroke._asdict(), "markersize": 4.5, "linewidth": 1.4, **kwargs}
         ax.plot(at, mean, label=name, **options)
@@ -85,24 +76,20 @@ def learning_curves(
         else:
             shade: dict[str, Any] = {"color": stroke.color, "alpha": 0.15, "linewidth": 0.0}
             ax.fill_between(at, mean - around, mean + around, **shade)
-    ax.axhline(curves.uncalibrated, label="uncalibrated", linestyle=":", **muted(ax))
+    ax.axhline(curves.uncalibrated, label="uncalibrated", linestyle=":", **drawing.muted(ax))
     places = np.concatenate(list(curves.at.values()))
     if places.max() >= _LOG_FROM * places.min():
-        plain_log(ax, places)
+        drawing.plain_log(ax, places)
     ax.set(xlabel=_OVER.get(curves.over, curves.over), ylabel=metric.heading)
     if metric.unit == "percent":
-        in_percent(ax.yaxis)
-    legend(ax)
+        drawing.in_percent(ax.yaxis)
+    drawing.legend(ax)
     return ax
 
 
 @documented
 def temperatures(
-    found: Temperatures,
-    *,
-    against: Followed | None = None,
-    ax: Axes | None = None,
-    **kwargs: Any,
+    found: Temperatures, *, against: Followed | None = None, ax: Axes | None = None, **kwargs: Any
 ) -> Axes:
     """Draw the temperatures of rows: how often each occurs, or what they follow.
 
@@ -146,62 +133,45 @@ def temperatures(
     >>> plots.temperatures(found, against="margin").get_ylabel()
     'temperature'
     """
-    by_name(found, Temperatures)
+    drawing.by_name(found, Temperatures)
     if against not in (None, *get_args(Followed)):
         raise ValueError(
             f'against must be "confidence", "margin" or "entropy", or None, got {against!r}'
         )
-    ax = axes_for(ax)
-    color = next(strokes(ax)).color
+    ax = drawing.axes_for(ax)
+    color = next(drawing.strokes(ax)).color
     # the name in the registry: those of classes are long
     names = (name for name, cls in REGISTRY.items() if cls.__name__ == found.method)
     label = next(names, found.method)
+    look: dict[str, Any]
     if against is None:
-        _draw_histogram(ax, found.temperature, color, label, kwargs)
+        _draw_histogram(ax, found.temperature, color, {"label": label, **kwargs})
     else:
-        _draw_points(ax, getattr(found, against), found.temperature, color, label, kwargs)
+        rows = len(found.temperature)
+        at = np.linspace(0, rows - 1, min(rows, _MOST_POINTS)).round().astype(np.intp)
+        # Many points make a large file of curves and hide one another: a picture, and pale.
+        alpha = float(np.clip(30.0 / np.sqrt(len(at)), 0.15, 1.0))
+        look = {"linestyle": "none", "marker": ".", "markersize": 3, "markeredgewidth": 0}
+        look |= {"color": color, "alpha": alpha, "rasterized": True, **kwargs}
+        ax.plot(getattr(found, against)[at], found.temperature[at], label="_points", **look)
+        ax.plot([], [], linestyle="none", marker="o", markersize=4, color=color, label=label)
         ax.set(xlabel=_LABELS[against], ylabel="temperature")
     if found.reference is not None:
         draw = ax.axvline if against is None else ax.axhline
-        look: dict[str, Any] = {"color": ink(ax), "linestyle": "--", "linewidth": 1.2}
+        look = {"color": drawing.ink(ax), "linestyle": "--", "linewidth": 1.2}
         draw(found.reference, label=f"ts ({found.reference:.3g})", **look)
-    legend(ax)
+    drawing.legend(ax)
     return ax
 
 
-def _draw_histogram(
-    ax: Axes, temperature: Floats, color: str, label: str, kwargs: dict[str, Any]
-) -> None:
+def _draw_histogram(ax: Axes, temperature: Floats, color: str, given: dict[str, Any]) -> None:
     """Fifty bins; a single one around temperatures that are all the same."""
     low, high = temperature.min(), temperature.max()
     differ = high - low > 1e-6 * high
-    options: dict[str, Any] = {
-        "bins": np.linspace(low, high, 51) if differ else np.array([0.95, 1.05]) * low,
-        "color": (color, 0.4),
-        "edgecolor": color,
-        "histtype": "stepfilled",
-        "label": label,
-        "weights": np.full(len(temperature), 1.0 / len(temperature)),
-    }
-    ax.hist(temperature, **(options | kwargs))
+    bins = np.linspace(low, high, 51) if differ else np.array([0.95, 1.05]) * low
+    weights = np.full(len(temperature), 1.0 / len(temperature))
+    look = {"color": (color, 0.4), "edgecolor": color, "histtype": "stepfilled"}
+    ax.hist(temperature, **{"bins": bins, "weights": weights, **look, **given})
     ax.set(xlabel="temperature", ylabel="rows")
     ax.set_ylim(top=1.3 * ax.get_ylim()[1])  # room for the legend
-    in_percent(ax.yaxis)
-
-
-def _draw_points(
-    ax: Axes, x: Floats, temperature: Floats, color: str, label: str, kwargs: dict[str, Any]
-) -> None:
-    at = np.linspace(0, len(x) - 1, min(len(x), _MOST_POINTS)).round().astype(np.intp)
-    # Many points make a large file of curves and hide one another: they are a picture, and pale.
-    options: dict[str, Any] = {
-        "linestyle": "none",
-        "marker": ".",
-        "color": color,
-        "alpha": float(np.clip(30.0 / np.sqrt(len(at)), 0.15, 1.0)),
-        "markersize": 3,
-        "markeredgewidth": 0,
-        "rasterized": True,
-    }
-    ax.plot(x[at], temperature[at], label="_points", **(options | kwargs))
-    ax.plot([], [], linestyle="none", marker="o", markersize=4, color=color, label=label)
+    drawing.in_percent(ax.yaxis)

@@ -10,19 +10,7 @@ import numpy as np
 from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats
 from calibrant.evaluation.diagrams import BinSweep, ClassGaps, RiskCoverage
-from calibrant.evaluation.plots._drawing import (
-    axes_for,
-    by_name,
-    in_percent,
-    ink,
-    legend,
-    luminance,
-    muted,
-    named,
-    plain_log,
-    size_of,
-    strokes,
-)
+from calibrant.evaluation.plots import _drawing as drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,26 +60,26 @@ def ece_by_bins(
     >>> plots.ece_by_bins(sweep).get_ylabel()
     'ECE'
     """
-    shown = by_name(sweeps, BinSweep)
-    ax = axes_for(ax)
-    for (name, sweep), stroke in zip(shown.items(), strokes(ax), strict=False):
+    shown = drawing.by_name(sweeps, BinSweep)
+    ax = drawing.axes_for(ax)
+    for (name, sweep), stroke in zip(shown.items(), drawing.strokes(ax), strict=False):
         options = {**stroke._asdict(), "markersize": 4.5, "linewidth": 1.4, **kwargs}
         ax.plot(sweep.n_bins, sweep.ece, label=name or "ECE", **options)
         drawn = len(shown) == 1 if null is None else null
         if drawn and not np.isnan(sweep.null).all():
-            color = stroke.color if name else ink(ax)
+            color = stroke.color if name else drawing.ink(ax)
             label = f"{name}, if calibrated" if name else f"calibrated (mean, {sweep.level:.0%})"
-            look = {**muted(ax), "color": color, "linestyle": ":"}
+            look = {**drawing.muted(ax), "color": color, "linestyle": ":"}
             ax.plot(sweep.n_bins, sweep.null, label=label, **look)
             shade: dict[str, Any] = {"color": color, "alpha": 0.15, "linewidth": 0.0}
             ax.fill_between(sweep.n_bins, 0.0, sweep.null_high, **shade)
-    plain_log(ax, np.concatenate([sweep.n_bins for sweep in shown.values()]))
+    drawing.plain_log(ax, np.concatenate([sweep.n_bins for sweep in shown.values()]))
     kinds = {sweep.scheme for sweep in shown.values()}
     ax.set_xlabel(f"{kinds.pop()} bins" if len(kinds) == 1 else "bins")
     ax.set_ylabel("ECE")
     ax.set_ylim(bottom=0.0)
-    in_percent(ax.yaxis)
-    legend(ax)
+    drawing.in_percent(ax.yaxis)
+    drawing.legend(ax)
     return ax
 
 
@@ -135,19 +123,26 @@ def risk_coverage(
     >>> plots.risk_coverage(curve).get_xlabel()
     'coverage'
     """
-    shown = by_name(curves, RiskCoverage)
-    ax = axes_for(ax)
-    for (name, curve), stroke in zip(shown.items(), strokes(ax), strict=False):
+    shown = drawing.by_name(curves, RiskCoverage)
+    ax = drawing.axes_for(ax)
+    for (name, curve), stroke in zip(shown.items(), drawing.strokes(ax), strict=False):
         options = {"color": stroke.color, "linestyle": stroke.linestyle, "linewidth": 1.6, **kwargs}
-        ax.plot(curve.coverage, curve.risk, label=named(name, f"AURC {curve.aurc:.2%}"), **options)
+        ax.plot(
+            curve.coverage,
+            curve.risk,
+            label=drawing.named(name, f"AURC {curve.aurc:.2%}"),
+            **options,
+        )
         if len(shown) == 1 if optimal is None else optimal:
-            label = named(f"{name} optimum".strip(), f"{curve.aurc - curve.excess_aurc:.2%}")
-            ax.plot(curve.coverage, curve.optimal, label=label, **muted(ax), linestyle=":")
+            label = drawing.named(
+                f"{name} optimum".strip(), f"{curve.aurc - curve.excess_aurc:.2%}"
+            )
+            ax.plot(curve.coverage, curve.optimal, label=label, **drawing.muted(ax), linestyle=":")
     ax.set(xlabel="coverage", ylabel="error rate", xlim=(0.0, 1.0))
     ax.set_ylim(bottom=0.0)
-    in_percent(ax.xaxis)
-    in_percent(ax.yaxis)
-    legend(ax, loc="upper left")
+    drawing.in_percent(ax.xaxis)
+    drawing.in_percent(ax.yaxis)
+    drawing.legend(ax, loc="upper left")
     return ax
 
 
@@ -213,7 +208,7 @@ def class_gaps(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['cat', 'dog']
     """
-    by_name(gaps, ClassGaps)
+    drawing.by_name(gaps, ClassGaps)
     if measure not in ("gap", "z"):
         raise ValueError(f'measure must be "gap" or "z", got {measure!r}')
     classes = len(gaps.gap)
@@ -222,14 +217,14 @@ def class_gaps(
     # from the most over-confident class to the most under-confident one; empty ones (NaN) last
     order = np.argsort(gaps.by_class, kind="stable") if sort else np.arange(classes)
     cells = (gaps.gap if measure == "gap" else gaps.z)[order]
-    ax = axes_for(ax, class_gaps_size(classes))
+    ax = drawing.axes_for(ax, class_gaps_size(classes))
     limit = _limit(cells, gaps.bins.weight[order]) if limit is None else limit
     edges = (float(gaps.bins.edges[0]), float(gaps.bins.edges[-1]))
     place = {"extent": (*edges, classes - 0.5, -0.5), "aspect": "auto", "interpolation": "nearest"}
     options = {"cmap": "PuOr", "vmin": -limit, "vmax": limit, **place, **kwargs}
     image = ax.imshow(np.ma.array(cells, mask=np.isnan(cells)), **options)
-    ax.patch.set(hatch="////", edgecolor=ink(ax), linewidth=0.0, alpha=0.3)
-    (width, height), (_, columns) = size_of(ax), cells.shape
+    ax.patch.set(hatch="////", edgecolor=drawing.ink(ax), linewidth=0.0, alpha=0.3)
+    (width, height), (_, columns) = drawing.size_of(ax), cells.shape
     if width / columns >= _ROOM[0] and height / classes >= _ROOM[1]:
         _write_numbers(ax, image, cells, gaps.bins.edges, measure)
     # as many labels as there is room for, always that of the first row among them
@@ -264,19 +259,12 @@ def _limit(cells: Floats, weight: Floats) -> float:
 
 def _write_numbers(ax: Axes, image: Any, cells: Floats, edges: Floats, measure: Measure) -> None:
     middle = (edges[1:] + edges[:-1]) / 2.0
+    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "x-small", "clip_on": True}
     for row, column in np.argwhere(~np.isnan(cells)):
         value = cells[row, column]
-        face = image.cmap(image.norm(value))
-        ax.text(
-            middle[column],
-            row,
-            f"{100.0 * value:+.0f}" if measure == "gap" else f"{value:+.1f}",
-            ha="center",
-            va="center",
-            fontsize="x-small",
-            color="black" if luminance(face) > 0.18 else "white",
-            clip_on=True,
-        )
+        text = f"{100.0 * value:+.0f}" if measure == "gap" else f"{value:+.1f}"
+        is_light = drawing.luminance(image.cmap(image.norm(value))) > 0.18
+        ax.text(middle[column], row, text, color="black" if is_light else "white", **look)
 
 
 def _draw_colorbar(ax: Axes, image: Any, cells: Floats, measure: Measure) -> None:
@@ -285,8 +273,8 @@ def _draw_colorbar(ax: Axes, image: Any, cells: Floats, measure: Measure) -> Non
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[beyond]
     bar = ax.figure.colorbar(image, ax=ax, extend=extend)
     what = "accuracy - confidence" if measure == "gap" else "gap / standard error"
-    bar.set_label(what, color=ink(ax))
-    bar.ax.tick_params(color=ink(ax), labelcolor=ink(ax))
+    bar.set_label(what, color=drawing.ink(ax))
+    bar.ax.tick_params(color=drawing.ink(ax), labelcolor=drawing.ink(ax))
     bar.outline.set_edgecolor(ax.spines["left"].get_edgecolor())
     if measure == "gap":
-        in_percent(bar.ax.yaxis)
+        drawing.in_percent(bar.ax.yaxis)

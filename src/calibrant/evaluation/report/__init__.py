@@ -1,6 +1,5 @@
 """One self-contained page about a model and its calibrators, for a model review."""
 
-from calibrant.evaluation.report._page import Provenance
-from calibrant.evaluation.report._report import Report, make_report
+from calibrant.evaluation.report._report import Provenance, Report, make_report
 
 __all__ = ["Provenance", "Report", "make_report"]

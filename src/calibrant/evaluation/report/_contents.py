@@ -13,26 +13,11 @@ from calibrant.calibrators import AutoCalibrator, Calibrator
 from calibrant.common.arrays import to_numpy
 from calibrant.common.tables import counted
 from calibrant.common.types import InputKind, Report
-from calibrant.evaluation.comparison import (
-    Comparison,
-    MethodResult,
-    MetricOptions,
-    compare_predictions,
-)
+from calibrant.evaluation import comparison as comparing
+from calibrant.evaluation import diagrams
+from calibrant.evaluation.comparison import Comparison, MethodResult, MetricOptions
 from calibrant.evaluation.cross_validation import Experiment, HeldOutPredictions, Methods
-from calibrant.evaluation.diagrams import (
-    BinSweep,
-    ClassGaps,
-    Kind,
-    Reliability,
-    RiskCoverage,
-    Temperatures,
-    class_gaps,
-    ece_by_bins,
-    reliability,
-    risk_coverage,
-    temperatures,
-)
+from calibrant.evaluation.diagrams import Kind, Reliability
 from calibrant.metrics._registry import metrics_named
 from calibrant.metrics._reports import p_text
 
@@ -52,10 +37,11 @@ class MethodDiagrams:
     """The diagrams of one method."""
 
     reliability: dict[Kind, Reliability]
-    risk: RiskCoverage
-    bins: BinSweep
-    gaps: ClassGaps
-    temperatures: Temperatures | None  # of a calibrator that has some, not the same for all rows
+    risk: diagrams.RiskCoverage
+    bins: diagrams.BinSweep
+    gaps: diagrams.ClassGaps
+    # of a calibrator that has some, not the same for all rows
+    temperatures: diagrams.Temperatures | None
 
 
 @dataclass(frozen=True)
@@ -86,7 +72,6 @@ class Contents:
 
 def gather(
     experiment: Experiment,
-    *,
     row_numbers: NDArray[np.intp],
     class_names: Sequence[str] | None,
     options: MetricOptions,
@@ -99,7 +84,7 @@ def gather(
         raise ValueError(
             f"class_names must have one name per class, got {len(names)} for {n_classes} classes"
         )
-    diagrams: dict[str, MethodDiagrams] = {}
+    drawn: dict[str, MethodDiagrams] = {}
     models: dict[str, Calibrator | None] = {}
     predicted: dict[str, NDArray[np.intp]] = {}
     confidence: dict[str, NDArray[Any]] = {}
@@ -108,7 +93,7 @@ def gather(
     def with_diagrams() -> Iterator[HeldOutPredictions]:
         for done, one in enumerate(experiment.run()):
             report(done, total)
-            diagrams[one.method] = _diagrams(one, experiment.held_out.scores, options)
+            drawn[one.method] = _diagrams(one, experiment.held_out.scores, options)
             models[one.method] = one.calibrator
             probs = to_numpy(one.rows.scores)
             predicted[one.method] = probs.argmax(axis=1)
@@ -117,7 +102,7 @@ def gather(
 
     weighted = experiment.held_out.sample_weight is not None
     metrics = metrics_named(METRICS, weighted=weighted)
-    comparison = compare_predictions(experiment, with_diagrams(), metrics, options)
+    comparison = comparing.compare_predictions(experiment, with_diagrams(), metrics, options)
     report(total - 1, total)
     recommended, why = _recommended(experiment, models, comparison)
     labels, before = experiment.held_out.labels, confidence[BEFORE]
@@ -138,7 +123,7 @@ def gather(
     report(total, total)
     return Contents(
         comparison=comparison,
-        diagrams=diagrams,
+        diagrams=drawn,
         recommended=recommended,
         why=why,
         mistakes=mistakes,
@@ -170,15 +155,15 @@ def _diagrams(one: HeldOutPredictions, scores: Any, options: MetricOptions) -> M
     curves = {}
     for kind in KINDS:
         how = {"kind": kind, "n_bins": options.n_bins, "level": options.level, **drawn}
-        curves[kind] = reliability(probs, labels, sample_weight=weight, **how)
+        curves[kind] = diagrams.reliability(probs, labels, sample_weight=weight, **how)
     found = None
     if one.calibrator is not None and hasattr(one.calibrator, "temperature"):
-        found = temperatures(one.calibrator, scores)
+        found = diagrams.temperatures(one.calibrator, scores)
     return MethodDiagrams(
         reliability=curves,
-        risk=risk_coverage(probs, labels, sample_weight=weight),
-        bins=ece_by_bins(probs, labels, n_resamples=50, sample_weight=weight, **drawn),
-        gaps=class_gaps(probs, labels, sample_weight=weight),
+        risk=diagrams.risk_coverage(probs, labels, sample_weight=weight),
+        bins=diagrams.ece_by_bins(probs, labels, n_resamples=50, sample_weight=weight, **drawn),
+        gaps=diagrams.class_gaps(probs, labels, sample_weight=weight),
         temperatures=found if found is not None and np.ptp(found.temperature) > 0.0 else None,
     )
 
@@ -196,8 +181,8 @@ def _recommended(
         )
     if experiment.folds is None:
         again = Experiment.cross_validation(experiment.train, experiment.methods)
-        nll = metrics_named(["nll"])
-        comparison = compare_predictions(again, again.run(), nll, MetricOptions(n_resamples=0))
+        nll, options = metrics_named(["nll"]), MetricOptions(n_resamples=0)
+        comparison = comparing.compare_predictions(again, again.run(), nll, options)
     folds = f"a {comparison.n_folds}-fold cross-validation of the validation rows"
     chosen, best = comparison.recommended("nll"), comparison.best("nll")
     if chosen is best:

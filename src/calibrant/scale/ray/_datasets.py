@@ -119,11 +119,7 @@ def fit(
     """
     check_bounds(max_rows, max_bytes)
     options = ReadOptions(
-        scores_key,
-        labels_key,
-        weights_key,
-        covariates=covariate_names(covariates),
-        input=input,
+        scores_key, labels_key, weights_key, covariates=covariate_names(covariates), input=input
     )
     columns = _Columns.of(dataset, options)
     model = model_for(method, columns.names.kind)

@@ -13,16 +13,9 @@ from calibrant.metrics import MeterReport
 from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._notions import RowNotion
 from calibrant.scale.ray._cluster import merged_states, on_workers, ray_data, state_table
+from calibrant.scale.streams import _fitting as fitting
 from calibrant.scale.streams._applying import AppliedShards, Only, Shard, prepared
 from calibrant.scale.streams._evaluating import Judge, Measured
-from calibrant.scale.streams._fitting import (
-    MAX_BYTES,
-    MAX_ROWS,
-    Collected,
-    Collector,
-    fitted,
-    planned,
-)
 from calibrant.scale.streams._manifest import sweep
 from calibrant.scale.streams._shard_files import ShardFormat
 from calibrant.scale.streams._stream import Piece, ScoreStream
@@ -35,24 +28,24 @@ def fit_stream(
     stream: ScoreStream,
     method: str | Calibrator = "auto",
     *,
-    max_rows: int = MAX_ROWS,
-    max_bytes: int = MAX_BYTES,
+    max_rows: int = fitting.MAX_ROWS,
+    max_bytes: int = fitting.MAX_BYTES,
     stratify: bool = False,
     ignore_index: int | None = None,
     random_state: RandomState = None,
     progress: Progress = False,
 ) -> Calibrator:
     """``calibrant.streams.fit_stream`` by the workers of a cluster: they draw the same rows."""
-    model, plan = planned(stream, method, max_rows, max_bytes, stratify, random_state)
+    model, plan = fitting.planned(stream, method, max_rows, max_bytes, stratify, random_state)
 
-    def drawn(collector: Collector) -> Collected:
-        def collected(piece: Piece) -> Collected:
+    def drawn(collector: fitting.Collector) -> fitting.Collected:
+        def collected(piece: Piece) -> fitting.Collected:
             name = stream.sources[piece.source].path.name
             return collector.collected(stream.read(piece), f"{name}:{piece.start}")
 
-        return merged_states(_states(stream, collected), Collected.merge)
+        return merged_states(_states(stream, collected), fitting.Collected.merge)
 
-    return fitted(model, plan, ignore_index, stream.n_rows, drawn)
+    return fitting.fitted(model, plan, ignore_index, stream.n_rows, drawn)
 
 
 @on_workers()

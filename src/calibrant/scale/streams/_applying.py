@@ -26,13 +26,7 @@ from calibrant.data.scorefiles._copied_columns import (
     as_arrow,
     columns_to_copy,
 )
-from calibrant.scale.streams._manifest import (
-    Manifest,
-    ShardRecord,
-    digest_of,
-    read_record,
-    shard_input,
-)
+from calibrant.scale.streams import _manifest as manifests
 from calibrant.scale.streams._shard_files import ShardFormat, writing
 from calibrant.scale.streams._sources import Batch
 from calibrant.scale.streams._stream import Piece, ScoreStream
@@ -80,7 +74,7 @@ class Shard:
     format: ShardFormat
     copied: ColumnsToCopy
     types: Mapping[str, Any]  # the Arrow types of copies; a column that is absent here is null
-    planned: ShardRecord
+    planned: manifests.ShardRecord
 
     def write(self, stream: ScoreStream, calibrator: Calibrator) -> Iterator[int]:
         """Read, calibrate and write; yields the rows as they are done."""
@@ -133,7 +127,7 @@ class Job:
 
     def done(self, n_rows: int) -> AppliedShards:
         """The end of it."""
-        records = [read_record(self.folder, shard.stem.name) for shard in self.shards]
+        records = [manifests.read_record(self.folder, shard.stem.name) for shard in self.shards]
         columns = {name: None for one in records if one for name in one.columns}
         left_out = {name: why for one in records if one for name, why in one.left_out.items()}
         skipped = len(self.shards) - len(self.left)
@@ -244,20 +238,20 @@ def prepared(
     names = {new: None for one in copied for new in one.renamed.values()}
     ordered = sorted(names, key=lambda name: name != LABEL)  # labels before the others
     types = _types(stream, copied, ordered) if format == "parquet" else {}
-    known = [shard_input(source) for source in stream.sources]
+    known = [manifests.shard_input(source) for source in stream.sources]
     shards, left = [], []
     for piece, stem in zip(*_stems(stream), strict=True):
-        planned = ShardRecord(*known[piece.source], [piece.start, piece.stop])
+        planned = manifests.ShardRecord(*known[piece.source], [piece.start, piece.stop])
         shard = Shard(piece, folder / stem, outputs, format, copied[piece.source], types, planned)
         shards.append(shard)
         # what a shard was made of is compared before the folder: it says more than the sum of all
-        record = read_record(folder, stem)
+        record = manifests.read_record(folder, stem)
         if record is not None:
             planned.check_same_work(record, folder, stem)
         if record is None or not record.is_whole(folder):
             left.append(shard)
-    manifest = Manifest(
-        calibrator=digest_of(calibrator),
+    manifest = manifests.Manifest(
+        calibrator=manifests.digest_of(calibrator),
         options={"only": only, "format": format},
         shards=[shard.stem.name for shard in shards],
         columns={name: str(types.get(name, "as it is")) for name in ordered},
@@ -268,27 +262,21 @@ def prepared(
 
 def _types(stream: ScoreStream, copied: list[ColumnsToCopy], names: list[str]) -> dict[str, Any]:
     """The Arrow types of the copies that files tell beforehand, and agree on."""
+    arrow, types = import_module("pyarrow"), import_module("pyarrow.types")
     found: dict[str, list[Any]] = {name: [] for name in names}
     for source, one in zip(stream.sources, copied, strict=True):
         for name, new in one.renamed.items():
             none = source.others[name]
-            if none is not None:
+            if none is not None and not types.is_null(as_arrow(none).type):
                 found[new].append(as_arrow(none).type)
-    agreed = {name: _agreed(kinds, name == LABEL) for name, kinds in found.items()}
-    return {name: kind for name, kind in agreed.items() if kind is not None}
-
-
-def _agreed(kinds: list[Any], labels: bool) -> Any:
-    """The one type of a column in all files; None where there is none.
-
-    Labels that are numbers have one in any case: whole numbers unless some file has floats.
-    """
-    arrow, types = import_module("pyarrow"), import_module("pyarrow.types")
-    kinds = [kind for kind in kinds if not types.is_null(kind)]
-    for widest in (arrow.int64(), arrow.float64()) if labels else ():
-        if all(_widens(kind, widest) for kind in kinds):
-            return widest
-    return kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else None
+    agreed = {}
+    for name, kinds in found.items():
+        # labels that are numbers have one in any case: whole numbers unless some file has floats
+        widest = (arrow.int64(), arrow.float64()) if name == LABEL else ()
+        wide = [one for one in widest if all(_widens(kind, one) for kind in kinds)]
+        if wide or (kinds and all(kind == kinds[0] for kind in kinds)):
+            agreed[name] = (*wide, *kinds)[0]
+    return agreed
 
 
 def _widens(kind: Any, widest: Any) -> bool:

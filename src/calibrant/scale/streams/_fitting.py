@@ -19,12 +19,7 @@ from calibrant.common.docstrings import documented
 from calibrant.common.memory import size_text
 from calibrant.common.progress import reporter
 from calibrant.common.types import InputKind, Progress, RandomState, generator
-from calibrant.data.checks import (
-    as_scores,
-    check_label_logits,
-    check_logits,
-    check_probabilities,
-)
+from calibrant.data.checks import as_scores, check_label_logits, check_logits, check_probabilities
 from calibrant.data.rows import Rows
 from calibrant.data.scorefiles._reading import no_labels
 from calibrant.scale.streams._reservoir import Draw, Reservoir, ceiling_for
@@ -194,11 +189,7 @@ def keeps_profiles(model: Calibrator, kind: InputKind) -> TypeGuard[ProfileCalib
 
 
 def fitted(
-    model: Calibrator,
-    plan: Plan,
-    ignore_index: int | None,
-    n_rows: int | None,
-    drawn: Sampler,
+    model: Calibrator, plan: Plan, ignore_index: int | None, n_rows: int | None, drawn: Sampler
 ) -> Calibrator:
     """Fit on what ``drawn`` collects, on one machine or on many; it may be asked twice.
 

@@ -29,7 +29,7 @@ from calibrant.formulas._serialization import to_state
 if TYPE_CHECKING:
     from calibrant.scale.streams._sources import ScoreSource
 
-NAME = "_calibrant.json"
+NAME, _RECORD = "_calibrant.json", "_{}.shard.json"
 FORMAT = "calibrant-outputs-2"
 OLD_FORMAT = "calibrant-outputs-1"
 SHARD_FORMAT = "calibrant-shard-1"
@@ -63,7 +63,7 @@ class Manifest:
                 raise FileError(
                     f"{folder} holds files that no earlier run wrote: give a new folder"
                 )
-            write_text(folder / NAME, _to_json(FORMAT, self))
+            _write(folder / NAME, FORMAT, self)
             return
         difference = self._difference(before)
         if difference:
@@ -92,19 +92,7 @@ class Manifest:
 
 def read_manifest(folder: Path) -> Manifest | None:
     """That of a folder; None where there is none."""
-    path = folder / NAME
-    if not path.is_file():
-        return None
-    document = _read_json(path)
-    if document.get("format") == OLD_FORMAT:
-        raise FileError(
-            f"{folder} was written by an older version of calibrant, which did not record what "
-            f"its outputs were made of: {_WHAT_NOW}"
-        )
-    found = _parsed(path, document, FORMAT, Manifest)
-    for shard in found.shards:
-        _check_name(path, "shards", shard)
-    return found
+    return _read(folder / NAME, FORMAT, Manifest, "shards")
 
 
 def check_finished(folder: Path) -> None:
@@ -148,7 +136,7 @@ class ShardRecord:
 
     def write(self, folder: Path, shard: str) -> None:
         """Store it: the shard is finished."""
-        write_text(record_path(folder, shard), _to_json(SHARD_FORMAT, self))
+        _write(folder / _RECORD.format(shard), SHARD_FORMAT, self)
 
     def is_whole(self, folder: Path) -> bool:
         """Whether all files are there that it consists of."""
@@ -194,20 +182,9 @@ def _in_words(value: Any) -> str:
     return "no column" if value is None else str(value)
 
 
-def record_path(folder: Path, shard: str) -> Path:
-    """Where the record of a shard is."""
-    return folder / f"_{shard}.shard.json"
-
-
 def read_record(folder: Path, shard: str) -> ShardRecord | None:
     """That of a shard; None where it is not finished."""
-    path = record_path(folder, shard)
-    if not path.is_file():
-        return None
-    found = _parsed(path, _read_json(path), SHARD_FORMAT, ShardRecord)
-    for name in found.files:
-        _check_name(path, "files", name)
-    return found
+    return _read(folder / _RECORD.format(shard), SHARD_FORMAT, ShardRecord, "files")
 
 
 def shard_input(source: ScoreSource) -> tuple[list[Document], Document]:
@@ -276,45 +253,43 @@ _TYPES: Mapping[str, type] = {
 }
 
 
-def _to_json(form: str, value: Manifest | ShardRecord) -> str:
-    return json.dumps({"format": form, **asdict(value)}, indent=1) + "\n"
+def _write(path: Path, form: str, value: Manifest | ShardRecord) -> None:
+    write_text(path, json.dumps({"format": form, **asdict(value)}, indent=1) + "\n")
 
 
-def _read_json(path: Path) -> Document:
+def _read(path: Path, form: str, kind: type[T], names: str) -> T | None:
+    """The values of a file, of the types that they must have; None where there is no file.
+
+    One of them holds the ``names`` of files, which must not be looked for outside the folder.
+    """
+    if not path.is_file():
+        return None
     try:
-        document = _json.loads(path.read_text())
-        if not isinstance(document, dict):
+        fields = _json.loads(path.read_text())
+        if not isinstance(fields, dict):
             raise ValueError("it is no object")
-        return document
-    except ValueError as error:
-        raise _unreadable(path, error) from None
-
-
-def _parsed(path: Path, document: Document, form: str, kind: type[T]) -> T:
-    """The values of a file, of the types that they must have."""
-    try:
-        fields = dict(document)
-        if fields.pop("format", None) != form:
+        written = fields.pop("format", None)
+        if written != form and not (written == OLD_FORMAT and kind is Manifest):
             raise ValueError("its format is not known")
-        found = kind(**fields)
-        for name, value in vars(found).items():
-            wanted = list if (name, kind) == ("columns", ShardRecord) else _TYPES[name]
-            if not isinstance(value, wanted):
-                raise ValueError(f"{name} must be {_IN_JSON[wanted]}, got {shown(value)}")
-        for one in getattr(found, "inputs", []):
-            if not isinstance(one, dict):
-                raise ValueError(f"inputs must be objects, got {shown(one)}")
-        return found
+        if written == form:
+            return _checked(kind(**fields), names)
     except (ValueError, TypeError) as error:
-        raise _unreadable(path, error) from None
+        raise FileError(f"{path} cannot be read as what apply wrote: {error}") from None
+    raise FileError(
+        f"{path.parent} was written by an older version of calibrant, which did not record what "
+        f"its outputs were made of: {_WHAT_NOW}"
+    )
 
 
-def _check_name(path: Path, what: str, name: Any) -> None:
-    """Refuse what would be looked for outside the folder."""
-    if not isinstance(name, str) or name in ("", "..") or name != Path(name).name:
-        error = ValueError(f"{what} must be names of files in the folder, got {shown(name)}")
-        raise _unreadable(path, error)
-
-
-def _unreadable(path: Path, error: Exception) -> FileError:
-    return FileError(f"{path} cannot be read as what apply wrote: {error}")
+def _checked(found: T, names: str) -> T:
+    for name, value in vars(found).items():
+        wanted = list if name == "columns" and isinstance(found, ShardRecord) else _TYPES[name]
+        if not isinstance(value, wanted):
+            raise ValueError(f"{name} must be {_IN_JSON[wanted]}, got {shown(value)}")
+    for one in getattr(found, "inputs", []):
+        if not isinstance(one, dict):
+            raise ValueError(f"inputs must be objects, got {shown(one)}")
+    for name in getattr(found, names):
+        if not isinstance(name, str) or name in ("", "..") or name != Path(name).name:
+            raise ValueError(f"{names} must be names of files in the folder, got {shown(name)}")
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -32,25 +32,8 @@ Copies = Mapping[str, Column]
 _GROUP_ROWS, _GROUP_BYTES = 2**16, 2**25  # of a row group: it ends where one of them is reached
 
 
-class ShardWriter(Protocol):
-    """An open shard."""
-
-    files: list[Path]
-    left_out: LeftOut
-
-    @property
-    def columns(self) -> list[str]:
-        """What was written, once it is closed."""
-
-    def write(self, outputs: Outputs, copies: Copies) -> None:
-        """Write some rows, with the same columns each time."""
-
-    def close(self) -> None:
-        """Write what is left."""
-
-
 @contextmanager
-def writing(stem: Path, kind: ShardFormat) -> Iterator[ShardWriter]:
+def writing(stem: Path, kind: ShardFormat) -> Iterator[_ParquetShard | _ArrayShard]:
     """A shard under temporary names, which appears whole at the end of the block, or not at all."""
     with ExitStack() as stack:
         files: list[Path] = []
@@ -70,19 +53,15 @@ class _ParquetShard:
     def __init__(self, opened: Callable[[str], IO[bytes]], files: list[Path]) -> None:
         self.file = opened("parquet")
         self.files = files
-        self.names: list[str] = []
+        self.columns: list[str] = []  # what was written
         self.left_out: LeftOut = {}
         self.writer: Any = None
         self.waiting: list[Any] = []
         self.rows = self.bytes = 0
 
-    @property
-    def columns(self) -> list[str]:
-        return self.names
-
     def write(self, outputs: Outputs, copies: Copies) -> None:
         table = as_table(outputs, copies)
-        self.names = list(table.column_names)
+        self.columns = list(table.column_names)
         self.waiting.append(table)
         self.rows, self.bytes = self.rows + table.num_rows, self.bytes + table.nbytes
         if self.rows >= _GROUP_ROWS or self.bytes >= _GROUP_BYTES:
@@ -136,6 +115,7 @@ class _ArrayShard:
 
     @property
     def columns(self) -> list[str]:
+        """What was written, once it is closed."""
         return [*self.outputs, *(name for name in self.copies if name not in self.left_out)]
 
     def write(self, outputs: Outputs, copies: Copies) -> None:
@@ -156,7 +136,10 @@ class _ArrayShard:
             self._write_header(name)
             self.outputs[name].seek(end)
         for name, parts in self.copies.items():
-            array = _joined(parts)
+            if isinstance(parts[0], np.ndarray):
+                array: Any = np.concatenate([as_array(part) for part in parts])
+            else:
+                array = as_array(import_module("pyarrow").chunked_array(parts))
             plain = None if array is None else as_plain(array)
             if not re.fullmatch(r"[^./\0]+", name):  # it becomes a part of the name of a file
                 self.left_out[name] = "its name has a dot or a slash, and would name a file"
@@ -174,10 +157,3 @@ class _ArrayShard:
             "shape": (self.rows, *shape),
         }
         npy.write_array_header_1_0(self.outputs[name], header)
-
-
-def _joined(parts: list[Column]) -> NDArray[Any] | None:
-    """The whole of a column as an array, if it can be one."""
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate([as_array(part) for part in parts])
-    return as_array(import_module("pyarrow").chunked_array(parts))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from calibrant.common.errors import FileError
 from calibrant.common.files import Expansion, parsing
 from calibrant.data.npz import map_array
+from calibrant.data.scorefiles import _parquet_files as parquet_files
 from calibrant.data.scorefiles._copied_columns import NOT_ROWS, is_row_array, whole_labels
 from calibrant.data.scorefiles._names import (
     NAMELESS,
@@ -25,13 +26,6 @@ from calibrant.data.scorefiles._names import (
     check_numbers,
     choose_names,
     flat_columns,
-)
-from calibrant.data.scorefiles._parquet_files import (
-    as_stored,
-    column_array,
-    pyarrow_parquet,
-    text_columns,
-    width_of,
 )
 from calibrant.data.scorefiles._reading import FileRows, check_readable, opened, read_file
 
@@ -286,7 +280,7 @@ class ParquetSource(ScoreSource):
             row_bytes, lengths = 0, {}
             for one in read.columns:
                 kind = schema.field(one).type
-                width = width_of(path, one, kind)
+                width = parquet_files.width_of(path, one, kind)
                 lengths[one] = _list_length(path, metadata, kind, one)
                 row_bytes += width * (lengths[one] or 1)
             sizes = _group_rows(metadata)
@@ -304,7 +298,7 @@ class ParquetSource(ScoreSource):
                 n_classes=lengths[names.scores[0]] if single else len(names.scores),
                 row_bytes=row_bytes,
                 splits=tuple(int(end) for end in np.cumsum(sizes)),
-                texts=tuple(text_columns(schema)),
+                texts=tuple(parquet_files.text_columns(schema)),
             )
 
     def with_covariates(self, names: tuple[str, ...]) -> Self:
@@ -329,7 +323,7 @@ class ParquetSource(ScoreSource):
                 if begin < end:
                     table = part.slice(begin, end - begin)
                     copies = {
-                        name: as_stored(table.column(name), kind, allowed)
+                        name: parquet_files.as_stored(table.column(name), kind, allowed)
                         for name, kind in others.items()
                     }
                     yield table_batch(self.path, table, names, row + begin, copies)
@@ -352,7 +346,9 @@ def table_batch(
 
             column = chunked_array([column])
         may_be_null = name == names.labels
-        arrays[name] = column_array(path, name, column, first_row, may_be_null=may_be_null)
+        arrays[name] = parquet_files.column_array(
+            path, name, column, first_row, may_be_null=may_be_null
+        )
     scores = [arrays[name] for name in names.scores]
     array = np.stack(scores, axis=1) if len(scores) > 1 else scores[0]
     return Batch(
@@ -365,7 +361,7 @@ def table_batch(
 
 
 def _parquet_file(path: Path, as_dictionaries: Sequence[str] = ()) -> Any:
-    return pyarrow_parquet().ParquetFile(
+    return parquet_files.pyarrow_parquet().ParquetFile(
         path,
         buffer_size=_BUFFER,
         pre_buffer=False,

@@ -297,7 +297,15 @@ def files_of(paths: Paths) -> list[Path]:
     found: list[Path] = []
     for path in map(Path, listed):
         if path.is_dir():
-            found += _in_folder(path)
+            check_finished(path)
+            files = [  # what is hidden or begins with _ is not data
+                file
+                for file in sorted(path.iterdir())
+                if file.suffix.lower() in SUFFIXES and file.name[0] not in "._" and file.is_file()
+            ]
+            if not files:
+                raise FileNotFoundError(f"{path} holds no files of scores ({', '.join(SUFFIXES)})")
+            found += files
         elif glob.has_magic(str(path)) and not path.exists():
             matching = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
             if not matching:
@@ -308,16 +316,3 @@ def files_of(paths: Paths) -> list[Path]:
     if not found:
         raise ValueError("a stream needs at least one file, got none")
     return found
-
-
-def _in_folder(folder: Path) -> list[Path]:
-    """The files of scores in a folder, by name; what is hidden or begins with _ is not data."""
-    check_finished(folder)
-    files = [
-        file
-        for file in sorted(folder.iterdir())
-        if file.suffix.lower() in SUFFIXES and file.name[0] not in "._" and file.is_file()
-    ]
-    if not files:
-        raise FileNotFoundError(f"{folder} holds no files of scores ({', '.join(SUFFIXES)})")
-    return files

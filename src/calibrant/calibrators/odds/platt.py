@@ -6,11 +6,11 @@ from typing import cast
 
 import numpy as np
 
-from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._base import Fitted
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._logistic import fit_one_logistic
 from calibrant.calibrators._one_vs_all import Column
-from calibrant.calibrators.odds._odds_curves import CurveFit, Span, fit_odds
+from calibrant.calibrators.odds._odds_curves import CurveFit, OddsCalibrator, Span
 from calibrant.common.docstrings import documented
 from calibrant.common.types import Floats, InputKind
 from calibrant.data.rows import Rows
@@ -20,7 +20,7 @@ MIDDLE = np.array([0.5])
 
 
 @documented
-class PlattScaling(LogitCalibrator):
+class PlattScaling(OddsCalibrator):
     """A sigmoid of the log-odds of each class. Does not preserve accuracy.
 
     Parameters
@@ -80,12 +80,9 @@ class PlattScaling(LogitCalibrator):
         x, y, slope = (np.array([line[i][0] for line in lines]) for i in range(3))
         return slope, y - slope * x
 
-    def _will_keep_arg_max(self) -> bool:
-        return False
-
     def _fit_logits(self, data: Rows) -> Fitted:
         if data.n_classes > 2:
-            return fit_odds(data, _fit_line, type(self).__name__, progress=False)
+            return super()._fit_logits(data)
         column = Column.of_second_class(data)
         if len(column) == 0:
             return LinearOdds(1.0, 0.0), FitInfo(True, "no rows without a masked class")
@@ -101,12 +98,10 @@ class PlattScaling(LogitCalibrator):
             details={"loss_with_platts_targets": float(loss / column.weight.sum())},
         )
 
-
-def _fit_line(column: Column, span: Span) -> CurveFit:
-    """The straight line of one class' log-odds."""
-    centred = 2.0 * span.unit(column.score) - 1.0
-    (slope, intercept), _, converged = fit_one_logistic(
-        [centred], column.platts_target, column.weight
-    )
-    points = span.points(MIDDLE, np.array([intercept]), np.array([2.0 * slope]))
-    return CurveFit(points, converged)
+    def _fit_curve(self, column: Column, span: Span) -> CurveFit:
+        centred = 2.0 * span.unit(column.score) - 1.0
+        (slope, intercept), _, converged = fit_one_logistic(
+            [centred], column.platts_target, column.weight
+        )
+        points = span.points(MIDDLE, np.array([intercept]), np.array([2.0 * slope]))
+        return CurveFit(points, converged)

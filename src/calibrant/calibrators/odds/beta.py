@@ -61,9 +61,6 @@ class BetaCalibration(LogitCalibrator):
         formula = self._own_formula(BetaOdds)
         return np.array([formula.a, formula.b, formula.c])
 
-    def _will_keep_arg_max(self) -> bool:
-        return False
-
     def _fit_logits(self, data: Rows) -> Fitted:
         column = Column.of_second_class(data)
         if column.hit.all() or not column.hit.any():
@@ -71,28 +68,22 @@ class BetaCalibration(LogitCalibrator):
                 "beta calibration needs labels of both classes: the probabilities stay as they are"
             )
             return BetaOdds(1.0, 1.0, 0.0), FitInfo(True, "one class only: the identity")
-        (a, b, c), loss, converged = _best_face(column)
-        return BetaOdds(a, b, c), FitInfo(
+        inputs = log_expit(column.score), -log_expit(-column.score)  # ln p and -ln(1 - p), exact
+        target, weight = column.target, column.weight
+        rate = float(weight @ target / weight.sum())
+        best = np.array([0.0, 0.0, logit(rate)])
+        entropy = -(rate * np.log(rate) + (1 - rate) * np.log1p(-rate))
+        loss, converged = float(weight.sum() * entropy), True
+        for face in ((0, 1), (0,), (1,)):
+            given = [inputs[i] for i in face]
+            coefficients, face_loss, face_converged = fit_one_logistic(given, target, weight)
+            if coefficients[:-1].min() >= 0.0 and face_loss < loss:
+                best, loss, converged = np.zeros(3), face_loss, face_converged
+                best[[*face, 2]] = coefficients
+        return BetaOdds(*best), FitInfo(
             converged,
             "converged" if converged else "stopped early: check the scores for extreme values",
             loss="nll",
             before=column.mean_nll(column.score),
             after=loss / float(column.weight.sum()),
         )
-
-
-def _best_face(column: Column) -> tuple[Floats, float, bool]:
-    """The best (a, b, c) with a, b >= 0, its summed loss and whether it converged."""
-    inputs = log_expit(column.score), -log_expit(-column.score)  # ln p and -ln(1 - p), exact
-    target, weight = column.target, column.weight
-    rate = float(weight @ target / weight.sum())
-    constant = np.array([0.0, 0.0, logit(rate)])
-    entropy = -(rate * np.log(rate) + (1 - rate) * np.log1p(-rate))
-    best = constant, float(weight.sum() * entropy), True
-    for face in ((0, 1), (0,), (1,)):
-        coefficients, loss, converged = fit_one_logistic([inputs[i] for i in face], target, weight)
-        if coefficients[:-1].min() >= 0.0 and loss < best[1]:
-            full = np.zeros(3)
-            full[[*face, 2]] = coefficients
-            best = full, loss, converged
-    return best
