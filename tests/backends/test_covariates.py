@@ -210,7 +210,7 @@ def test_predictions_take_covariates_by_name(name: str) -> None:
     np.testing.assert_allclose(np.exp(logs), expected, atol=1e-12)
     found = model.predict_confidence(logits, covariates=given)
     np.testing.assert_allclose(found.probability, expected.max(axis=1), atol=1e-12)
-    with pytest.raises(ValueError, match="got none called"):
+    with pytest.raises(ValueError, match=r"reads the covariates .* by the names of the fit"):
         model.predict_proba(logits)
 
 

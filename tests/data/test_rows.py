@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import calibrant
 from calibrant.common.arrays import to_numpy
+from calibrant.data.checks import covariate_matrix
 from calibrant.data.rows import Rows
 
 N = 24
@@ -225,3 +226,34 @@ def test_calibrators_take_rows_in_place_of_scores() -> None:
         one = calibrant.calibrator(method).fit(rows)
         other = calibrant.calibrator(method).fit(rows.scores, rows.labels, rows.weight)
         np.testing.assert_array_equal(one.predict_proba(rows), other.predict_proba(rows.scores))
+
+
+def test_rows_that_a_calibrator_cannot_take_are_refused() -> None:
+    scores, labels = [[4.0, 0.0], [3.0, 0.0], [5.0, 0.0]], [0, 0, 1]
+    rows, profile = (
+        Rows.of(scores, labels),
+        calibrant.TemperatureProfile.from_logits(scores, labels),
+    )
+    ts = calibrant.TS().fit(rows)
+    with pytest.raises(TypeError, match=r"fit\(rows\) takes no others"):
+        calibrant.TS().fit(rows, labels)
+    with pytest.raises(TypeError, match="these rows have none"):
+        calibrant.TS().fit(Rows.of(scores))
+    with pytest.raises(ValueError, match="the rows hold logits, but this TemperatureScaling reads"):
+        calibrant.TS(input="probs").fit(rows)
+    with pytest.raises(ValueError, match="the rows hold probs, but this TemperatureScaling reads"):
+        ts.predict_proba(Rows.of([[0.5, 0.5]], input="probs"))
+    with pytest.raises(TypeError, match="rows hold covariates"):
+        ts.predict_proba(rows, covariates={"age": [1.0, 2.0, 3.0]})
+    with pytest.raises(TypeError, match=r"fit\(profile\) takes no others"):
+        calibrant.TS().fit(profile, covariates={"age": [1.0, 2.0, 3.0]})
+
+
+def test_the_row_of_a_bad_covariate_is_counted_over_all_rows() -> None:
+    columns = {"age": np.array([1.0, np.nan]), "name": np.array(["a", "b"])}
+    with pytest.raises(ValueError, match="covariate age must be finite, got nan at row 101"):
+        covariate_matrix(columns, ("age",), first_row=100)
+    with pytest.raises(TypeError, match="covariate name must be numbers, got dtype <U1"):
+        covariate_matrix(columns, ("name",))
+    with pytest.raises(ValueError, match="without size it cannot predict, got age, name"):
+        covariate_matrix(columns, ("age", "size"))

@@ -136,14 +136,22 @@ class Calibrator(Estimator, ABC):
         """
         started = time.perf_counter()
         self._check_parameters()
+        more = (labels, sample_weight, ignore_index, covariates)
+        alone = all(given is None for given in more)
         if isinstance(logits, TemperatureProfile):
-            if not (labels is None and sample_weight is None and ignore_index is None):
+            if not alone:
                 raise TypeError("a profile holds labels and weights: fit(profile) takes no others")
             formula, info = self._fit_given_profile(logits)
             classes = logits.n_classes
         else:
             rows = logits
-            if not isinstance(rows, Rows):
+            if isinstance(rows, Rows):
+                if not alone:
+                    raise TypeError("rows hold labels and weights: fit(rows) takes no others")
+                if rows.labels is None:
+                    raise TypeError("fit needs labels, and these rows have none")
+                self._check_kind(rows, self.input)
+            else:
                 if labels is None:
                     raise TypeError("fit needs labels, unless it is given a TemperatureProfile")
                 rows = Rows.of(
@@ -398,7 +406,11 @@ class Calibrator(Estimator, ABC):
         """The fitted formula, and rows that it can read: of the classes of the fit alone."""
         check_is_fitted(self)
         formula, rows = self.formula_, logits
-        if not isinstance(rows, Rows):
+        if isinstance(rows, Rows):
+            if covariates is not None:
+                raise TypeError("rows hold covariates: give them there")
+            self._check_kind(rows, self.input_)
+        else:
             scores = as_scores(logits, self.input_, self.n_classes_, may_be_empty=True)
             if covariates is not None:
                 covariates = as_covariates(covariates, scores.shape[0])
@@ -415,6 +427,13 @@ class Calibrator(Estimator, ABC):
         if rows.covariates is not None and "covariates" not in formula.needs:
             raise TypeError(f"this {type(self).__name__} was fitted without covariates")
         return formula, rows
+
+    @final
+    def _check_kind(self, rows: Rows, kind: InputKind) -> None:
+        if rows.input != kind:
+            raise ValueError(
+                f"the rows hold {rows.input}, but this {type(self).__name__} reads {kind}"
+            )
 
     @final
     def _formula_type(self) -> type[Formula]:

@@ -77,7 +77,7 @@ def map_rows(
 def _on_host(
     formula: Formula, tile: Rows, function: TileFunction, first_row: int = 0
 ) -> tuple[NDArray[Any], ...]:
-    return function(tile.for_formula(formula, tile.as_logits(first_row)), FAST_NUMPY)
+    return function(tile.for_formula(formula, tile.as_logits(first_row), first_row), FAST_NUMPY)
 
 
 def _on_threads(
@@ -117,7 +117,7 @@ def _map_on_device(
         logits = tile.as_logits(place.start)
         answer = None if output is None else fused(formula, logits, output)
         with np.errstate(over="ignore"):  # -inf is what a gap too large for its float means
-            read = tile.for_formula(formula, logits)
+            read = tile.for_formula(formula, logits, place.start)
             parts.append(function(read, ops) if answer is None else answer.results)
     xp = array_namespace(rows.scores)
     return tuple(xp.concat(list(part), axis=0) for part in zip(*parts, strict=True))

@@ -417,20 +417,26 @@ def as_covariates(values: Any, rows: int) -> dict[str, NDArray[Any]] | None:
 
 
 def covariate_matrix(
-    covariates: Mapping[str, NDArray[Any]] | None, names: tuple[str, ...]
+    covariates: Mapping[str, NDArray[Any]] | None, names: tuple[str, ...], first_row: int = 0
 ) -> NDArray[np.float64]:
     """The columns that a formula reads, as finite numbers (rows, columns)."""
     missing = [name for name in names if covariates is None or name not in covariates]
     if covariates is None or missing:
+        given = ", ".join(covariates) if covariates else "none"
         raise ValueError(
-            f"the calibrator reads the covariates {', '.join(names)}, got none called "
-            f"{', '.join(missing)}. Give them as covariates=, by the names of the fit"
+            f"the calibrator reads the covariates {', '.join(names)}: without {', '.join(missing)} "
+            f"it cannot predict, got {given}. Give them as covariates=, by the names of the fit"
         )
     for name in names:
         if covariates[name].dtype.kind not in "fiub":
             raise TypeError(f"covariate {name} must be numbers, got dtype {covariates[name].dtype}")
         bad = ~np.isfinite(covariates[name].astype(np.float64))
-        _refuse_first(bad, covariates[name], f"covariate {name} must be finite")
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise ValueError(
+                f"covariate {name} must be finite, got {covariates[name][row]} at row "
+                f"{first_row + row}"
+            )
     return np.column_stack([covariates[name].astype(np.float64) for name in names])
 
 

@@ -254,9 +254,9 @@ class Rows:
         ties = np.count_nonzero(logits == row_max(logits)[:, None]) > len(tile)
         return keep_arg_max_of_scores(logits, tile, NUMPY) if ties else logits
 
-    def for_formula(self, formula: Formula, logits: Array) -> FormulaRows:
+    def for_formula(self, formula: Formula, logits: Array, first_row: int = 0) -> FormulaRows:
         """What a formula reads of these rows, in the arrays of the given logits."""
         if "covariates" not in formula.needs:
             return FormulaRows(logits)
-        matrix = checks.covariate_matrix(self.covariates, formula.covariate_names)
+        matrix = checks.covariate_matrix(self.covariates, formula.covariate_names, first_row)
         return FormulaRows(logits, like(matrix.astype(str(logits.dtype).split(".")[-1]), logits))
