@@ -169,7 +169,7 @@ class BinStats(Shown):
         sample_weight : array of shape (n_rows,), optional
             The weight of each row; all 1 by default.
         edges : ndarray, optional
-            Edges of one's own, in place of ``n_bins`` and ``scheme``.
+            Your own edges, in place of ``n_bins`` and ``scheme``.
         scheme : {"equal-width", "equal-mass"}, default "equal-width"
             Bins of equal width, or with equally many rows.
 

@@ -385,10 +385,9 @@ def compare(
     test_labels : array of shape (n_test,), optional
         Their true classes.
     methods : str, Calibrator, iterable or mapping of them, optional
-        Names in the registry of calibrators, or unfitted calibrators, of which copies are fitted; a
-        mapping calls them by names of one's own. By default all of the registry, without those for
-        two classes where there are more, and without those that would need more memory than is
-        available.
+        Names of methods, or unfitted calibrators, which are copied before they are fitted; the keys
+        of a mapping are the names to show. By default all methods of the registry, except those for
+        two classes if there are more, and those that need more memory than is available.
     metrics : iterable of str, default ("accuracy", "ece", "classwise_ece", "brier", "nll")
         Names in ``calibrant.metrics.METRICS``.
     {input_logits}

@@ -204,7 +204,7 @@ def without_numbers(message: str) -> str:
 def unfitted(
     methods: Methods | None, kind: InputKind, n_rows: int, n_classes: int
 ) -> dict[str, Calibrator]:
-    """Calibrators of our own by name; None is all that suit so many classes and the memory."""
+    """Unfitted calibrators by name; None means all that suit the classes and the memory."""
     if methods is None:
         load_plugins()
         suitable = {
@@ -238,7 +238,7 @@ def unfitted(
 
 
 def _unfitted_copy(method: Method, kind: InputKind) -> tuple[str, Calibrator]:
-    """A calibrator of our own (somebody else's stays as it is), and what to call it.
+    """An unfitted copy of a calibrator, so that the given one stays as it is, and its name.
 
     It is called by the acronym, with the parameters that are not the defaults in brackets.
     """

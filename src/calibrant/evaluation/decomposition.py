@@ -178,10 +178,10 @@ def decompose(
     {labels}
     method : str or Calibrator, default "auto"
         What recalibrates: a name in the registry of calibrators, or a calibrator, of which copies
-        are fitted. The parts hang on it: a temperature alone cannot save what is wrong with single
+        are fitted. The parts depend on it: one temperature cannot correct errors of single
         classes.
     input : {"logits", "probs"}, default "logits"
-        What the scores are. A calibrator of one's own has the word for itself.
+        What the scores are. If ``method`` is a calibrator, its own ``input`` counts.
     n_resamples : int, default 0
         How often labels are drawn from the predictions, to see what a calibrated model would show.
         Each draw costs as much as the answer itself.
