@@ -18,7 +18,7 @@ from calibrant.metrics import _intervals as intervals
 from calibrant.metrics._bins import DEFAULT_BINS
 from calibrant.metrics._differences import ComparedModel, Difference, differences_to_best
 from calibrant.metrics._intervals import Estimate
-from calibrant.metrics._labelled import labelled
+from calibrant.metrics._labelled import labelled_rows
 from calibrant.metrics._metric import Metric
 from calibrant.metrics._notions import RowNotion, row_notion
 from calibrant.metrics._registry import METRICS, metrics_named
@@ -482,7 +482,7 @@ def compare_predictions(
     rng = generator(options.random_state)
     fits, evidence = {}, {}
     for one in predictions:
-        data = labelled(one.rows.scores, one.rows.labels, one.rows.sample_weight, notion=notion)
+        data = labelled_rows(one.rows, notion=notion)
         evidence[one.method] = ComparedModel.of(metrics, data, n_bins, n_resamples, level, rng)
         fits[one.method] = one.accuracy_preserving, one.fit_seconds, one.warnings
         weight = data.weight

@@ -27,7 +27,7 @@ from calibrant.data.binning import check_count
 from calibrant.data.checks import as_numpy
 from calibrant.data.folds import Folds
 from calibrant.data.rows import Rows
-from calibrant.metrics._labelled import labelled
+from calibrant.metrics._labelled import labelled_rows
 
 DEFAULT_FOLDS = 5
 _NUMBERS_OF_FIRST = "; the numbers are those of the first"  # of the folds that gave a warning
@@ -116,7 +116,7 @@ class Experiment:
         check_count(cv, "cv")
         if cv < 2:
             raise ValueError(f"cv must be at least 2, got {cv}")
-        labelled(rows.scores, rows.labels, rows.sample_weight, input=rows.input)  # checks values
+        labelled_rows(rows)  # checks values
         data = rows.with_scores(to_numpy(rows.scores), rows.input).of_some_weight()
         folds = data.folds(cv)
         if len(folds.parts) < 2:

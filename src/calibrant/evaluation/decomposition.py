@@ -31,7 +31,7 @@ from calibrant.data.rows import Rows
 from calibrant.data.weights import shares
 from calibrant.evaluation.cross_validation import splits
 from calibrant.metrics._intervals import check_resamples, p_value_of
-from calibrant.metrics._labelled import labelled
+from calibrant.metrics._labelled import labelled_rows
 from calibrant.metrics._registry import METRICS
 from calibrant.metrics._reports import p_text
 from calibrant.metrics._resampling import draw_rows
@@ -226,7 +226,7 @@ def decompose(
         raise TypeError(f"method must be a name such as 'ts' or a calibrator, got {shown(method)}")
     model = calibrator(method, input=input) if isinstance(method, str) else method
     rows = Rows.of(scores, labels, sample_weight, input=model.input, ignore_index=ignore_index)
-    labelled(rows.scores, rows.labels, rows.sample_weight, input=rows.input)  # checks all values
+    labelled_rows(rows)  # checks all values
     rows = rows.with_scores(to_numpy(rows.scores), rows.input).of_some_weight()
     folds, done = rows.folds(), count(1)
     if len(folds.parts) < 2:
@@ -238,7 +238,7 @@ def decompose(
             report(next(done), (1 + n_resamples) * len(folds.parts))
 
         found, weight = _losses(model, rows, folds, after_a_fold)
-        probs = labelled(rows.scores, rows.labels, input=rows.input).probs.astype(np.float64)
+        probs = labelled_rows(rows).probs.astype(np.float64)
         draws = draw_rows(probs, rows.weight, n_resamples, generator(random_state))
         for index, drawn, drawn_weight in draws:
             calibrated = replace(rows.take(index), labels=drawn, sample_weight=drawn_weight)
@@ -276,7 +276,7 @@ def _losses(
     from sklearn.base import clone  # a second to import
 
     rows = folds.rows(rows)
-    before = labelled(rows.scores, rows.labels, rows.weight, input=rows.input)
+    before = labelled_rows(rows)
     nll, brier = np.empty(len(rows)), np.empty(len(rows))
     for fold, train, held_out in splits(rows, folds):
         with noted():  # five reports of the same would help nobody

@@ -150,7 +150,7 @@ def labelled(
     ignore_index: int | None = None,
     notion: str | None = None,
 ) -> Labelled:
-    """Check everything once.
+    """Check what a user gives, once.
 
     ``row_sums`` says what to do with rows that do not sum to 1: "strict" refuses them, "normalize"
     divides by the sum, "raw" takes them as they are. ``notion`` is whose calibration is judged.
@@ -158,10 +158,15 @@ def labelled(
     check_row_rule(row_sums)
     given = np.asarray(None) if labels is None else labels  # refused, as all that is no number
     rows = Rows.of(scores, given, sample_weight, input=input, ignore_index=ignore_index)
+    return labelled_rows(rows, row_sums, notion)
+
+
+def labelled_rows(rows: Rows, row_sums: RowRule = "strict", notion: str | None = None) -> Labelled:
+    """Rows with valid probabilities: the values of the scores are checked here."""
     # JAX has no float64 unless told so: metrics of its arrays are NumPy's.
     array = to_numpy(rows.scores) if is_jax_array(rows.scores) else rows.scores
     array = as_working_float(array)
-    if input == "probs":
+    if rows.input == "probs":
         probs = valid_probabilities(array, row_sums)
         return Labelled(replace(rows, scores=probs), row_notion(notion, probs.shape[1]))
     n_rows, n_classes = array.shape
