@@ -5,10 +5,9 @@ Run it from the repository root:
     python tools/thin_logits.py IN OUT
 
 It reads every NAME.npz of the folder ``IN`` with its card, writes both to ``OUT``, and prints how
-far accuracy, ECE and NLL of the network itself and of TS and PTS fitted anew have moved. A logit
-less than 2 below the highest of its row stays as it is; from there on it becomes a multiple of the
-step in ``STEPS``. No probability moves by more than 0.003, most by far less. Rows of ten classes
-are copied as they are: PTS reads all their logits, and they are small anyway.
+far accuracy, ECE and NLL of the network itself and of TS and PTS fitted anew have moved. The rule
+is that of ``calibrant_papers.thinning``. Rows of ten classes are copied as they are: PTS reads all
+their logits, and they are small anyway.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "papers" / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
@@ -28,29 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from calibrant import datasets, metrics
 from calibrant.calibrators import calibrator
 from calibrant_papers.logits import HeldOut, write_logits
+from calibrant_papers.thinning import FEW_CLASSES, NOTE, thinned
 
-# How far below the row's highest logit a step begins.
-STEPS = {2.0: 1 / 32, 4.0: 1 / 8, 7.0: 1 / 2, 12.0: 1.0}
-FEW_CLASSES = 20
-NOTE = (
-    "Logits 2, 4, 7 and 12 or more below the highest of their row are rounded to multiples of "
-    "1/32, 1/8, 1/2 and 1 (tools/thin_logits.py); the others are float16 as computed."
-)
 METHODS = ("base", "ts", "pts")
-
-
-def thinned(logits: NDArray[np.float16]) -> NDArray[np.float16]:
-    """The logits with coarse low values.
-
-    >>> thinned(np.array([[10.0, 8.51, 7.01, 0.3]], np.float16)).tolist()
-    [[10.0, 8.5078125, 7.0, 0.5]]
-    """
-    wide = logits.astype(np.float64)
-    below = wide.max(axis=1, keepdims=True) - wide
-    coarse = wide.copy()
-    for start, step in STEPS.items():
-        coarse = np.where(below >= start, np.round(wide / step) * step, coarse)
-    return coarse.astype(np.float16)
 
 
 def thin_file(source: Path, target: Path) -> tuple[HeldOut, HeldOut]:

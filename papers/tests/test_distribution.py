@@ -65,7 +65,8 @@ def test_training_needs_little_of_what_calibrant_needs() -> None:
     others = ("scipy", "sklearn", "safetensors", "typer", "rich", "threadpoolctl", "narwhals")
     done = python(
         f"import sys; sys.modules.update(dict.fromkeys({others!r}))\n"
-        "from calibrant_papers import images, make_logits, networks, training"
+        "from calibrant_papers import corrupted_logits, corruptions, images, make_logits\n"
+        "from calibrant_papers import networks, thinning, training"
     )
     assert done.returncode == 0, done.stderr
 

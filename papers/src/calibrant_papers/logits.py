@@ -34,7 +34,7 @@ def write_logits(path: Path, held_out: HeldOut, card: Mapping[str, Any]) -> dict
     Accuracies and calibration errors in the card are those of the stored, rounded logits.
     """
     check_can_write(path)
-    val, test = _rounded(held_out.val_logits), _rounded(held_out.test_logits)
+    val, test = rounded(held_out.val_logits), rounded(held_out.test_logits)
     stored = replace(held_out, val_logits=val, test_logits=test)
     label_type = np.uint8 if val.shape[1] <= 256 else np.uint16
     whole = {"name": path.stem, **card, **scores(stored)}
@@ -47,7 +47,7 @@ def write_logits(path: Path, held_out: HeldOut, card: Mapping[str, Any]) -> dict
             test_labels=held_out.test_labels.astype(label_type),
         )
     # The card comes last: where it lies, the logits are complete.
-    write_text(_card(path), json.dumps(whole, indent=2) + "\n")
+    write_text(card_of(path), json.dumps(whole, indent=2) + "\n")
     return whole
 
 
@@ -55,15 +55,17 @@ def check_can_write(path: Path) -> None:
     """Make the folder of ``path``, and refuse what ``write_logits`` could not write."""
     check_suffix(path, SUFFIXES)
     path.parent.mkdir(parents=True, exist_ok=True)
-    for file in (path, _card(path)):
+    for file in (path, card_of(path)):
         check_output(file)
 
 
-def _card(path: Path) -> Path:
+def card_of(path: Path) -> Path:
+    """Where the card of a file of logits lies."""
     return path.with_suffix(".json")
 
 
-def _rounded(logits: NDArray[Any]) -> NDArray[np.float16]:
+def rounded(logits: NDArray[Any]) -> NDArray[np.float16]:
+    """The logits as they are stored."""
     with np.errstate(over="ignore"):  # told below, with the reason
         stored = logits.astype(np.float16)
     if not np.isfinite(stored).all():

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from calibrant import FileError
 from calibrant.files import replacing
-from calibrant_papers.images import TEST, TRAIN, VALIDATION, ImageSet
+from calibrant_papers.images import TEST, TRAIN, VALIDATION, Bytes, ImageSet
 from calibrant_papers.logits import HeldOut, accuracy_and_ece, scores
 from calibrant_papers.networks import build
 from calibrant_papers.recipes import Recipe
@@ -58,10 +58,11 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Trained:
-    """The held-out logits (float32) of a trained network, and its card."""
+    """The held-out logits (float32) of a trained network, its card, and the network at work."""
 
     held_out: HeldOut
     card: dict[str, Any]
+    logits_of: Callable[[Bytes], NDArray[np.float32]]  # of any images (n, 32, 32, channels)
 
 
 def train(
@@ -102,7 +103,7 @@ def train(
             report(run.summary(loss, clock.seconds_left()))
             reported = now
     held_out = run.held_out()
-    return Trained(held_out, {**run.card(), **scores(held_out)})
+    return Trained(held_out, {**run.card(), **scores(held_out)}, run.logits_of)
 
 
 def rate_at(step: int, steps: int, recipe: Recipe) -> float:
@@ -223,11 +224,19 @@ class _Run:
         """Bytes (n, h, w, c) to standardised (n, c, h, w), whose strides are channels-last."""
         return ((images.float() - self.mean) / self.std).permute(0, 3, 1, 2)
 
-    @torch.no_grad()
     def logits(self, part: int) -> NDArray[np.float32]:
-        """Logits of a part, in float32: bfloat16 would round them into ties."""
+        """Logits of a part."""
+        return self._logits(self.parts[part].images)
+
+    def logits_of(self, images: Bytes) -> NDArray[np.float32]:
+        """Logits of other images."""
+        return self._logits(torch.from_numpy(images).to(self.device))
+
+    @torch.no_grad()
+    def _logits(self, images: Tensor) -> NDArray[np.float32]:
+        """Computed in float32: bfloat16 would round them into ties."""
         self.network.eval()
-        chunks = torch.split(self.parts[part].images, EVALUATION_BATCH)
+        chunks = torch.split(images, EVALUATION_BATCH)
         with _untuned():
             logits = torch.cat([self.network(self._scaled(chunk)) for chunk in chunks])
         return logits.float().cpu().numpy()
