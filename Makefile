@@ -162,7 +162,9 @@ bench: $(PEERS)  ## time the main jobs and all methods, beside peers, as ratios 
 peers: $(PEERS)  ## run scikit-learn's and MAPIE's own tests, and agreement with other packages; SUITES=names
 	@$(PEER_VENV)/bin/python tests/peers/run.py $(SUITES)
 
-quality: $(READY)  ## the evidence for the defaults, on networks, tables and small problems; DATA=folder of .npz files
+quality: $(READY) $(PEERS)  ## the evidence for the defaults, on networks, tables and small problems; DATA=folder of .npz files
+	@$(PEER_VENV)/bin/python benchmarks/automatic.py $(if $(DATA),--data $(DATA))
+	@$(PEER_VENV)/bin/python benchmarks/automatic.py --times
 	@$(BIN)/python benchmarks/quality.py $(if $(DATA),--data $(DATA)) $(QUALITY)
 	@$(BIN)/python benchmarks/tabular.py
 	@$(BIN)/python benchmarks/small.py

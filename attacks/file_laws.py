@@ -162,8 +162,9 @@ def check_rows(calibrator: Any, scores: NDArray[Any], probs: NDArray[Any], by: s
 
 
 def _normalized(formula: Any) -> bool:
-    """False for the formulas that are told not to divide by the sum of a row."""
-    return bool(getattr(getattr(formula, "last", formula), "normalize", True))
+    """False where a formula, or one that it is made of, does not divide by the sum of a row."""
+    inner = getattr(formula, "_inner", ())
+    return bool(getattr(formula, "normalize", True)) and all(map(_normalized, inner))
 
 
 def _check_torch(calibrator: Any, classes: int) -> None:

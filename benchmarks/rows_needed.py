@@ -33,7 +33,7 @@ from quality import judge
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "rows_needed.json"
-METHODS = "base,ts,ets,vector,irova,pts,mpts,auto"
+METHODS = "base,ts,ets,vector,irova,pts,mpts,monotone,auto"
 SIZES = "30,100,300,1000,3000,10000"
 MEASURES = ("nll", "brier", "excess")
 

@@ -14,7 +14,7 @@ FOUND = {
     for record in records("rows_needed")
 }
 TEN = ("cifar10-lenet5", "cifar10-vgg19", "fashion-mnist-lenet5", "fashion-mnist-vgg19")
-HUNDRED = tuple(sorted({network for network, rows, _ in FOUND if rows == 10_000}))
+HUNDRED = tuple(sorted({network for network, _, _ in FOUND if network.startswith("cifar100")}))
 
 
 def log_loss(network: str, rows: int, method: str) -> float:
@@ -30,7 +30,8 @@ def error(network: str, rows: int, method: str) -> float:
 
 def lines(axes: plt.Axes, networks: tuple[str, ...], value: Callable[..., float]) -> None:
     """One line per method: the mean over these networks."""
-    sizes = sorted({rows for network, rows, _ in FOUND if network == networks[0]})
+    of_each = [{rows for name, rows, _ in FOUND if name == network} for network in networks]
+    sizes = sorted(set.intersection(*of_each))
     for method, color in COLORS.items():
         means = [np.mean([value(network, rows, method) for network in networks]) for rows in sizes]
         axes.plot(sizes, means, "o-", color=color, label=method, markersize=4)
@@ -52,4 +53,4 @@ for column, (title, networks) in enumerate({"10 classes": TEN, "100 classes": HU
     bottom.set_xlabel("validation rows")
 panels[0, 0].set_ylabel("log loss against\nno calibration (%)")
 panels[1, 0].set_ylabel("ECE beyond chance (points)")
-figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=7)
+figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=8)

@@ -16,6 +16,7 @@ COLORS = {
     "irova": "#999999",
     "pts": "#e69f00",
     "mpts": "#d55e00",
+    "monotone": "#f0e442",
     "auto": "#009e73",
 }
 

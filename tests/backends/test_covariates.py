@@ -23,6 +23,7 @@ from calibrant.formulas import (
     Formula,
     FormulaRows,
     NetworkTemperature,
+    Pool,
     Reading,
     SeenClasses,
     Smoothed,
@@ -136,6 +137,7 @@ FORMULAS: dict[str, Callable[[], Formula]] = {
     "smoothed, seen classes": lambda: Smoothed(
         0.01, CLASSES, SeenClasses.of(CLASSES, [0, 2, 3, 6], 1.5, adaptive())
     ),
+    "pool": lambda: Pool([0.3, 0.5, 0.2], (ConstantTemperature(2.0), adaptive(), adaptive())),
     "network": lambda: NetworkTemperature(
         ColumnReading(COLUMNS),
         [-2.0, -2.0],
@@ -195,9 +197,12 @@ def test_formulas_say_what_they_need(name: str) -> None:
     assert made(name).covariate_names == COLUMNS
 
 
-def test_parts_of_a_chain_read_the_same_covariates() -> None:
+def test_parts_of_a_formula_read_the_same_covariates() -> None:
+    other = CovariateTemperature(0.0, [1.0], ("length",))
     with pytest.raises(ValueError, match="must read the same covariates"):
-        Chain((adaptive(),), CovariateTemperature(0.0, [1.0], ("length",)))
+        Chain((adaptive(),), other)
+    with pytest.raises(ValueError, match="must read the same covariates"):
+        Pool([0.5, 0.5], (adaptive(), other))
 
 
 @pytest.mark.parametrize("name", FORMULAS)

@@ -851,10 +851,13 @@ def test_fit_says_what_it_chose_and_what_it_tried(folder: Path) -> None:
     text = succeed("fit", "val.npz", "-o", "out.safetensors")
     fitted = calibrant.load("out.safetensors")
     assert isinstance(fitted, calibrant.AutoCalibrator)
-    assert f"\nchosen  {fitted.method_} (" in text
+    assert f"\nchosen  {fitted.method_}" in text
+    assert (
+        f"\n        held-out log loss {fitted.fit_info_.details['held_out_loss']:.5f} +- " in text
+    )
     assert "(lowest)" in text
     for tried in fitted.fit_info_.details["tried"]:
-        assert f"\n        {tried['candidate']:<12}{tried['left_out_loss']:.5f}" in text
+        assert f"\n        {tried['candidate']:<14}{tried['left_out_loss']:.5f}" in text
     text = succeed("fit", "val.npz", "-o", "k.safetensors", "--param", "preserve_accuracy=true")
     assert "keeps the arg max" in text
 

@@ -24,6 +24,7 @@ from calibrant.formulas import (
     AffineMap,
     BetaOdds,
     Chain,
+    ClassShares,
     ClassSigmoids,
     ColumnMap,
     ConstantTemperature,
@@ -41,6 +42,7 @@ from calibrant.formulas import (
     NetworkTemperature,
     OddsMap,
     PlainLogits,
+    Pool,
     QuadratureMap,
     SeenClasses,
     Smoothed,
@@ -139,6 +141,16 @@ TABLE = IncreasingTable(-5.0, 8.0, np.cumsum(np.linspace(0.0, 1.0, 14)), 0.7)
 SIGMOIDS = ClassSigmoids(np.linspace(0.5, 2.0, CLASSES), np.linspace(-1.0, 1.0, CLASSES), 1e-12)
 KEPT = np.arange(CLASSES) == 2
 SEEN = (0, 2, 3, 5)
+SHARES = np.array([0.3, 0.25, 0.2, 0.15, 0.07, 0.03])
+EQUAL = np.full(CLASSES, 1.0 / CLASSES)
+
+
+def pool(classes: int = CLASSES) -> Pool:
+    """Of temperature scaling, an affine map and the shares of the classes."""
+    vector = AffineMap(PlainLogits(), np.linspace(0.5, 2.0, classes), -SHARES[:classes], 1e15)
+    shares = SHARES[:classes] / SHARES[:classes].sum()
+    return Pool([0.5, 0.3, 0.2], (ConstantTemperature(2.0), vector, ClassShares(shares)))
+
 
 FORMULAS: dict[str, Callable[[], Formula]] = {
     "constant": lambda: ConstantTemperature(1.7),
@@ -184,6 +196,26 @@ FORMULAS: dict[str, Callable[[], Formula]] = {
     "chain, then steps": lambda: Chain(
         (affine(PlainLogits(), full=False),), columns(steps(CLASSES))
     ),
+    "shares": lambda: ClassShares(SHARES),
+    "equal shares": lambda: ClassShares(EQUAL),
+    "pool": pool,
+    "pool that keeps the arg max": lambda: Pool(
+        [0.6, 0.1, 0.2, 0.1],
+        (network(TopLogits(4)), TABLE, ConstantTemperature(0.1), Mixture(1.0, [0.0, 0.0, 1.0])),
+    ),
+    "pool of steps and the top label": lambda: Pool(
+        [0.3, 0.7], (columns(steps(CLASSES)), TopLabelMap(lines(1), CLASSES, 1.0 - 1e-9))
+    ),
+    "pool of a chain and some classes": lambda: Pool(
+        [0.7, 0.3],
+        (
+            Chain((TABLE,), network(LogGaps(4, 1.2, 0.3))),
+            SeenClasses.of(CLASSES, SEEN, 1.3, OddsMap(cubics(4), 4)),
+        ),
+    ),
+    "zeros, then a pool": lambda: Smoothed(0.03, CLASSES, pool()),
+    "some classes by a pool": lambda: SeenClasses.of(CLASSES, SEEN, 1.3, pool(4)),
+    "chain, then a pool": lambda: Chain((TABLE, affine(PlainLogits(), full=True)), pool()),
 }
 TWO_CLASSES: dict[str, Callable[[], Formula]] = {
     "two classes, cubics": lambda: OddsMap(cubics(2), 2),
@@ -192,6 +224,10 @@ TWO_CLASSES: dict[str, Callable[[], Formula]] = {
     "zeros, then two classes": lambda: Smoothed(0.1, 2, LinearOdds(1.5, -0.4)),
     "two classes, then a temperature": lambda: Chain(
         (BetaOdds(1.5, 0.7, -0.4),), ConstantTemperature(2.0)
+    ),
+    "pool of two classes": lambda: Pool(
+        [0.5, 0.4, 0.1],
+        (BetaOdds(1.5, 0.7, -0.4), ConstantTemperature(3.0), ClassShares([0.8, 0.2])),
     ),
 }
 ALL = FORMULAS | TWO_CLASSES
@@ -445,6 +481,7 @@ def two_steps(low: float, high: float) -> Steps:
 
 
 HUGE, TINY = 1e37, 1e-37
+POOLED = ("huge intercepts", "certain top label")
 LIMITS: dict[str, Callable[[], Formula]] = {
     "coldest": lambda: ConstantTemperature(TINY),
     "hottest": lambda: ConstantTemperature(HUGE),
@@ -491,6 +528,14 @@ LIMITS: dict[str, Callable[[], Formula]] = {
     "steepest odds": lambda: LinearOdds(-HUGE, HUGE),
     "flat odds": lambda: LinearOdds(0.0, -HUGE),
     "steepest beta": lambda: BetaOdds(HUGE, 0.0, HUGE),
+    "smallest shares": lambda: ClassShares([TINY] * (CLASSES - 1) + [1.0]),
+    "smallest weights": lambda: Pool(
+        [TINY, 1.0, TINY],
+        (ConstantTemperature(HUGE), ConstantTemperature(TINY), LIMITS["smallest shares"]()),
+    ),
+    "pool of extremes": lambda: Pool(
+        [0.25] * 4, tuple(LIMITS[name]() for name in ("coldest", "hottest mixture", *POOLED))
+    ),
 }
 
 

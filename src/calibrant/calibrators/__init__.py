@@ -9,6 +9,7 @@ from calibrant import plugins
 from calibrant.calibrators._base import Calibrator, Fitted, LogitCalibrator, ProfileCalibrator
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators.affine import (
+    BiasCorrection,
     DirichletCalibration,
     MatrixScaling,
     StructuredMatrixScaling,
@@ -17,7 +18,7 @@ from calibrant.calibrators.affine import (
 )
 from calibrant.calibrators.automatic import AutoCalibrator
 from calibrant.calibrators.binning import BayesianBinning, HistogramBinning, PlattBinner
-from calibrant.calibrators.increasing import DiagonalOrderPreserving
+from calibrant.calibrators.increasing import DiagonalOrderPreserving, MonotoneScaling
 from calibrant.calibrators.isotonic import (
     CenteredIsotonic,
     IsotonicOneVsAll,
@@ -63,11 +64,13 @@ REGISTRY: dict[str, type[Calibrator]] = {
     "histogram": HistogramBinning,
     "bbq": BayesianBinning,
     "spline": SplineCalibration,
+    "bias": BiasCorrection,
     "vector": VectorScaling,
     "matrix": MatrixScaling,
     "dirichlet": DirichletCalibration,
     "svs": StructuredVectorScaling,
     "sms": StructuredMatrixScaling,
+    "monotone": MonotoneScaling,
     "diag": DiagonalOrderPreserving,
     "platt": PlattScaling,
     "beta": BetaCalibration,
@@ -245,6 +248,7 @@ __all__ = [
     "AutoCalibrator",
     "BayesianBinning",
     "BetaCalibration",
+    "BiasCorrection",
     "Calibrator",
     "CenteredIsotonic",
     "DiagonalOrderPreserving",
@@ -261,6 +265,7 @@ __all__ = [
     "MarginTemperatureScaling",
     "MatrixScaling",
     "MonotonePTS",
+    "MonotoneScaling",
     "MultiClassIsotonic",
     "ParameterizedTemperatureScaling",
     "PlattBinner",

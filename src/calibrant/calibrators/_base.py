@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self, TypeVar, cast, final
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast, final
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from calibrant.calibrators._best_temperature import scaled_profile
+from calibrant.calibrators._choosing import held_out_nll
 from calibrant.calibrators._class_frequencies import (
     fit_seen,
     warn_if_shares_are_off,
@@ -27,8 +28,9 @@ from calibrant.common.arrays import as_working_float, to_numpy
 from calibrant.common.docstrings import documented
 from calibrant.common.errors import warn
 from calibrant.common.memory import require_memory
-from calibrant.common.types import Array, InputKind
+from calibrant.common.types import Array, Floats, InputKind
 from calibrant.data.checks import as_covariates, as_scores, check_label_logits, check_probabilities
+from calibrant.data.folds import Folds
 from calibrant.data.likely_mistakes import (
     association,
     refuse_label_column,
@@ -50,6 +52,15 @@ from calibrant.formulas import (
 from calibrant.formulas.composition import unsmoothed
 
 Fitted = tuple[Formula, FitInfo]  # what a method's fit gives
+
+
+class Judgement(NamedTuple):
+    """The NLL of each row had it not been fitted on, and how to get the fit on all rows."""
+
+    held_out: Floats
+    fit: Callable[[], Fitted]
+
+
 F = TypeVar("F", bound=Formula)
 
 
@@ -517,6 +528,12 @@ class LogitCalibrator(Calibrator, ABC):
         if self._will_keep_arg_max():
             return self._fit_logits(data)
         return fit_seen(self._fit_logits, data)
+
+    def _judged(self, data: Rows, folds: Folds) -> Judgement:
+        """The loss of each row of the folds had it not been fitted on, and the fit on all rows."""
+        rows = folds.rows(data)
+        losses = held_out_nll(lambda kept: self._fit_seen(rows.take(kept))[0], rows, folds.parts)
+        return Judgement(losses, lambda: self._fit_seen(data))
 
     @final
     def _labelled_logits(self, rows: Rows) -> Rows:

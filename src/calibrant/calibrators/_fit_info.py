@@ -67,9 +67,25 @@ class FitInfo(Shown, PlainDocument):
         if self.before is not None and self.after is not None:
             loss = f"{self.loss} " if self.loss else ""
             facts.append(("mean loss of its rows", f"{loss}{self.before:.5f} -> {self.after:.5f}"))
+        if "pool_members" in self.details:  # of `auto`
+            facts += self._choice()
         if self.seconds is not None:
             facts.append(("time", f"{1000.0 * self.seconds:.1f} ms"))
         return facts
+
+    def _choice(self) -> list[tuple[str, str]]:
+        """What was chosen, and its loss on held-out rows."""
+        told, pairs = (
+            self.details,
+            zip(self.details["pool_members"], self.details["pool_weights"], strict=True),
+        )
+        loss, error = told["held_out_loss"], told["held_out_error"]
+        return [
+            ("chosen", ", ".join(f"{name} {weight:.2f}" for name, weight in pairs)),
+            ("why", told["why"].partition(";")[0]),
+            ("held-out log loss", f"{loss:.5f} +- {error:.5f}"),
+            ("halves agree", f"in {told['agreement']:.0%} of random halvings of the rows"),
+        ]
 
 
 EXACT = "exact"

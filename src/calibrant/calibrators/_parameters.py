@@ -136,3 +136,20 @@ class Bounds(Constraint):
             raise ValueError(f"{name} must be two numbers (low, high), got {value!r}") from None
         if not 0.0 < low < high < np.inf:
             raise ValueError(f"{name} must be 0 < low < high < inf, got {value}")
+
+
+class MethodNames(Constraint):
+    """None, or names of methods among which to choose."""
+
+    def check(self, name: str, value: Any) -> None:
+        from calibrant.calibrators import acronym  # which imports this module
+
+        if value is None:
+            return
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise ValueError(f"{name} must be a list of names such as ['ts', 'svs'], got {value!r}")
+        names = [acronym(one) for one in value]
+        if not names or "auto" in names:
+            raise ValueError(
+                f"{name} must name at least one method, and not 'auto' itself, got {value!r}"
+            )

@@ -153,18 +153,22 @@ def _print_summary(summary: dict[str, Any], calibrator: Calibrator, context: typ
 
 
 def _print_choice(calibrator: AutoCalibrator) -> None:
-    """What was chosen and why, and what else was tried."""
+    """What was chosen and why, how good it is on held-out rows, and what else was tried."""
     from calibrant.calibrators import REGISTRY
 
     details = calibrator.fit_info_.details
     kept = "keeps" if calibrator.accuracy_preserving else "may move"
-    name = REGISTRY[calibrator.method_].__name__
-    say(f"chosen  {calibrator.method_} ({name}): {details['why']}; {kept} the arg max")
+    known = REGISTRY.get(calibrator.method_)
+    name = f" ({known.__name__})" if known is not None else ""
+    say(f"chosen  {calibrator.method_}{name}: {details['why']}; {kept} the arg max")
+    loss, error = details["held_out_loss"], details["held_out_error"]
+    say(f"        held-out log loss {loss:.5f} +- {error:.5f}")
     best = min(tried["left_out_loss"] for tried in details["tried"])
     for tried in details["tried"]:
         loss, error = tried["left_out_loss"], tried["error_of_difference"]
-        above = f"  {loss - best:+.5f} +- {error:.5f}" if error > 0.0 else "  (lowest)"
-        say(f"        {tried['candidate']:<12}{loss:.5f}{above}")
+        above = f"{loss - best:+.5f} +- {error:.5f}" if error > 0.0 else "(lowest)"
+        weight = f"weight {tried['weight']:.2f}" if tried["weight"] else ""
+        say(f"        {tried['candidate']:<14}{loss:.5f}  {above:<22}{weight}".rstrip())
 
 
 # --- methods ----------------------------------------------------------------------------------

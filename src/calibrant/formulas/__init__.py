@@ -27,6 +27,7 @@ from calibrant.formulas.confidence import Confidence, confidence_of
 from calibrant.formulas.increasing import IncreasingTable, QuadratureMap
 from calibrant.formulas.networks import LogEntropy, LogGaps, Margin, Reading, TopLogits
 from calibrant.formulas.odds import BetaOdds, LinearOdds, OddsMap, TwoClassMap
+from calibrant.formulas.pool import ClassShares, Pool
 from calibrant.formulas.probability_maps import ClassSigmoids, ColumnMap, TopLabelMap, VennAbersMap
 from calibrant.formulas.temperature import (
     AbsoluteLink,
@@ -42,6 +43,7 @@ __all__ = [
     "AffineMap",
     "BetaOdds",
     "Chain",
+    "ClassShares",
     "ClassSigmoids",
     "ColumnMap",
     "Confidence",
@@ -67,6 +69,7 @@ __all__ = [
     "Ops",
     "Part",
     "PlainLogits",
+    "Pool",
     "QuadratureMap",
     "Reading",
     "SeenClasses",

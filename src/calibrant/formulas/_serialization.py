@@ -128,7 +128,9 @@ def _array(
         require(array.shape == shape, f"{name} must have shape {shape}, got {array.shape}")
     if kind == "float64":
         inside = (array >= low) & (array <= high)  # False for NaN
-        require(bool(inside.all()), f"{name} must be numbers from {low:g} to {high:g}")
+        if not inside.all():
+            value = array[~inside].flat[0]
+            raise ValueError(f"{name} must be numbers from {low:g} to {high:g}, got {value}")
     return array
 
 

@@ -86,7 +86,7 @@ def test_it_finds_the_bend_and_improves_on_temperature_scaling():
     test_logits, test_labels = bent_logits(3000, 5, seed=1)
     weight = np.ones(3000)
     start = scaling_start(Rows(logits, labels, weight))
-    found = _smooth.fit_smooth_map(Rows(logits, labels, weight), start, 12)
+    found = _smooth.fit_smooth_map(Rows(logits, labels, weight), start, 12, None)
     assert found.formula is not None
     rows = np.arange(3000)
     logs = found.formula.log_probabilities(FormulaRows(test_logits), NUMPY)[rows, test_labels]
@@ -99,7 +99,7 @@ def test_temperature_scaling_where_it_is_the_truth():
     logits = 4.0 * rng.normal(size=(400, 5))
     labels = (0.5 * logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     start = scaling_start(Rows(logits, labels, np.ones(400)))
-    found = _smooth.fit_smooth_map(Rows(logits, labels, np.ones(400)), start, 12)
+    found = _smooth.fit_smooth_map(Rows(logits, labels, np.ones(400)), start, 12, None)
     assert found.details["choice"] in ("temperature scaling", "pull of 300 rows")
 
 
@@ -110,7 +110,7 @@ def test_whole_weights_count_repeated_rows():
     pairs = []
     for index, w in ((np.arange(300), weight), (repeated, np.ones(len(repeated)))):
         start = scaling_start(Rows(logits[index], labels[index], w))
-        problem = _smooth.fit_smooth_map(Rows(logits[index], labels[index], w), start, 8)
+        problem = _smooth.fit_smooth_map(Rows(logits[index], labels[index], w), start, 8, None)
         pairs.append(problem.details["path"])
     for one, other in zip(*pairs, strict=True):
         assert one["left_out_loss"] == pytest.approx(other["left_out_loss"], rel=0.02)
@@ -119,4 +119,6 @@ def test_whole_weights_count_repeated_rows():
 def test_equal_logits_have_no_map():
     logits, labels = np.zeros((30, 3)), np.arange(30) % 3
     start = scaling_start(Rows(logits, labels, np.ones(30)))
-    assert _smooth.fit_smooth_map(Rows(logits, labels, np.ones(30)), start, 12).formula is None
+    assert (
+        _smooth.fit_smooth_map(Rows(logits, labels, np.ones(30)), start, 12, None).formula is None
+    )

@@ -118,7 +118,7 @@ def test_the_test_rows_do_not_choose(rows):
 def test_auto_says_what_it_chose(rows):
     made = make_report(*rows, methods=["auto"], n_resamples=0)
     assert made.recommended == "auto"
-    assert re.search(r"it chose \w", made.summary[-1])
+    assert re.search(r"it uses \w", made.summary[-1])
 
 
 def test_one_file_is_cross_validated(rows):

@@ -13,7 +13,12 @@ from calibrant.calibrators._base import Fitted, LogitCalibrator
 from calibrant.calibrators._best_temperature import Start, origin_of, scaling_start
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._parameters import Count, constraints
-from calibrant.calibrators.affine._affine_loss import Penalty, fit_affine, working_precision
+from calibrant.calibrators.affine._affine_loss import (
+    AffineFit,
+    Penalty,
+    fit_affine,
+    working_precision,
+)
 from calibrant.common.arrays import row_tiles
 from calibrant.common.progress import reporter
 from calibrant.common.threads import available_cores, mapping
@@ -92,8 +97,8 @@ class AffineCalibrator(LogitCalibrator, ABC):
         penalty_of: Callable[[Rows], Penalty],
         progress: Progress,
         first: Floats | None = None,
-    ) -> tuple[AffineMap, FitInfo, Floats]:
-        """The slopes and intercepts of least penalised NLL, and the solution as a flat vector.
+    ) -> tuple[AffineMap, FitInfo, AffineFit]:
+        """The slopes and intercepts of least penalised NLL, and the fit itself.
 
         ``first`` is another fit's flat solution to begin with.
         """
@@ -134,7 +139,7 @@ class AffineCalibrator(LogitCalibrator, ABC):
             },
         )
         slopes = unit * (fit.change + (np.eye(data.n_classes) if self._full else 1.0))
-        return AffineMap(read, slopes, fit.intercept, LARGEST), info, minimum.x
+        return AffineMap(read, slopes, fit.intercept, LARGEST), info, fit
 
 
 def _read_features(read: Features, unit: float, logits: Floats, masked: NDArray[np.bool_]) -> Any:

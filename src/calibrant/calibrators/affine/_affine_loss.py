@@ -62,6 +62,8 @@ class AffineFit:
     minimum: Minimum
     nll: float
     penalty: Penalty
+    loss: AffineLoss
+    pull: Floats  # what multiplies the square of each parameter
 
 
 @dataclass(frozen=True)
@@ -183,12 +185,13 @@ def fit_affine(
         fisher = loss.fisher(np.zeros(loss.size))
         if full and penalty.off_diagonal is None:
             penalty = replace(penalty, off_diagonal=evidence_penalty(loss, fisher))
-        minimum = _minimise(loss, penalty, fisher, max_iter, report, first)
+        pull = _pull(loss, penalty)
+        minimum = _minimise(loss, pull, fisher, max_iter, report, first)
         nll = loss.value(minimum.x)
     change, intercept = loss.split(minimum.x)
     if penalty.common is not None:
         change = _mean_joined(change)
-    return AffineFit(change, intercept, minimum, nll, penalty)
+    return AffineFit(change, intercept, minimum, nll, penalty, loss, pull)
 
 
 def row_means(features: NDArray[Any]) -> NDArray[Any]:
@@ -213,15 +216,8 @@ def _mean_joined(change: Floats) -> Floats:
     return np.asarray(deviations - deviations.mean(axis=0) + mean / len(deviations))
 
 
-def _minimise(
-    loss: AffineLoss,
-    penalty: Penalty,
-    fisher: Floats,
-    max_iter: int,
-    report: Report,
-    first: Floats | None,
-) -> Minimum:
-    """L-BFGS in units of each parameter's own curvature, in which all are about alike."""
+def _pull(loss: AffineLoss, penalty: Penalty) -> Floats:
+    """What multiplies the square of each parameter."""
     pull = np.full(loss.size, penalty.off_diagonal if loss.full else penalty.slope)
     change, intercept = loss.split(pull)
     intercept[:] = penalty.intercept
@@ -230,6 +226,18 @@ def _minimise(
         np.fill_diagonal(change[:classes], penalty.slope)
         if penalty.common is not None:
             change[classes:] = penalty.common
+    return pull
+
+
+def _minimise(
+    loss: AffineLoss,
+    pull: Floats,
+    fisher: Floats,
+    max_iter: int,
+    report: Report,
+    first: Floats | None,
+) -> Minimum:
+    """L-BFGS in units of each parameter's own curvature, in which all are about alike."""
     floor = 1e-6 * fisher.max() + 1e-300  # for classes without rows
     unit = 1.0 / np.sqrt(np.maximum(fisher + 2.0 * pull, floor))
 

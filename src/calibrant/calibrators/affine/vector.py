@@ -144,7 +144,8 @@ class VectorScaling(AffineCalibrator):
         start, solution = best_temperature(profile.take(kept)), None
         for ease in EASES:
             penalty_of = partial(self._penalty, ease=ease)
-            formula, _, solution = self._fit_from(
+            formula, _, fit = self._fit_from(
                 start, data.take(kept), penalty_of, progress=False, first=solution
             )
+            solution = fit.minimum.x
             yield choosing.row_nll(formula, data.take(fold))

@@ -24,7 +24,12 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators._best_temperature import Start
-from calibrant.calibrators._choosing import simplest_of_the_best
+from calibrant.calibrators._choosing import (
+    Sample,
+    sample_of_logits,
+    sampled,
+    simplest_of_the_best,
+)
 from calibrant.calibrators._optimizers import damped_newton
 from calibrant.calibrators.increasing._fit import Grid, GridLoss, deciding_logits, make_grid
 from calibrant.common.types import Floats
@@ -37,6 +42,8 @@ PULLS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # in rows: a prior that weighs as 
 WEAKEST, ALWAYS = 750.0, 10.0
 NEAREST = 1e-9  # knots, as a share of their range: between nearer ones a slope has no meaning
 PATIENCE = 0.25  # standard errors that a stronger pull may be worse by and still be taken
+DEFAULT_KNOTS = 16
+MAP_SAMPLES = 5  # times the rows that choose the pull are enough to fit the map
 TABLE_CELLS = 4096
 MAX_ITER, TOLERANCE = 25, 1e-7
 
@@ -50,11 +57,18 @@ class SmoothMap:
     details: dict[str, Any]
 
 
-def fit_smooth_map(data: Rows, start: Start, knots: int, more: Rows | None = None) -> SmoothMap:
+def fit_smooth_map(data: Rows, start: Start, knots: int, sample: Sample | None) -> SmoothMap:
     """The smooth map of labelled logits; ``start`` is their temperature scaling.
 
-    ``more`` rows, where there are some, move what these rows choose.
+    The rows of the sample choose the pull; some more rows, where there are, then move the map.
     """
+    few = sampled(data, sample)
+    if sample is None:
+        return _fit(few, start, knots)
+    return _fit(few, start, knots, sampled(data, sample_of_logits(data, MAP_SAMPLES)))
+
+
+def _fit(data: Rows, start: Start, knots: int, more: Rows | None = None) -> SmoothMap:
     rows = data if more is None else more
     grid = make_grid(rows, start.temperature)
     places = None if grid is None else _knots(rows, grid, knots)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import _choosing as choosing
-from calibrant.calibrators._base import Fitted, LogitCalibrator
+from calibrant.calibrators._base import Fitted, Judgement, LogitCalibrator
 from calibrant.calibrators._best_temperature import scaled_profile, scaling_start
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._parameters import Count, Widths, constraints
 from calibrant.calibrators.affine import StructuredMatrixScaling, StructuredVectorScaling
-from calibrant.calibrators.increasing._smooth import fit_smooth_map
+from calibrant.calibrators.increasing._smooth import DEFAULT_KNOTS, fit_smooth_map
 from calibrant.calibrators.profile.losses import LOSSES, ProfileLoss
 from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K, TemperatureProfile
 from calibrant.calibrators.temperature._default_recipe import (
@@ -39,9 +39,7 @@ from calibrant.formulas._row_functions import log_softmax
 CLASS_MAPS = {"vector": StructuredVectorScaling, "matrix": StructuredMatrixScaling}
 PATIENCE = 0.5  # standard errors by which a simpler class map may be worse and still be taken
 MATRIX_CLASSES = 256  # with more, the matrix takes minutes
-MATRIX_ROWS = 0.05  # rows per entry of the matrix below which its penalty leaves nothing of it
-DEFAULT_KNOTS = 16
-MAP_SAMPLES = 5  # times the rows that choose the map are enough to fit it
+MATRIX_ROWS = 0.6  # rows per entry of the matrix below which no network of 100 classes chose one
 PROFILE_TILE = 1 << 22  # elements that are mapped at once on their way into the profile
 
 
@@ -55,6 +53,7 @@ class OrderedStages:
     sample: choosing.Sample | None  # the rows that were chosen on, where these were not all rows
     held_out: Floats  # the NLL of each of them had it not been fitted on
     optimism: Floats  # by how much that is more than the NLL of the fit
+    map_optimism: Floats | float  # the same of the map alone
 
     @property
     def formula(self) -> Formula:
@@ -90,11 +89,9 @@ class JointCalibrator(LogitCalibrator, ABC):
     def _fit_ordered(self, data: Rows) -> OrderedStages:
         """The increasing map first, then the network on the mapped logits' profile."""
         start = scaling_start(data, prior_rows="auto")
-        sample, more = choosing.sample_of_logits(data), None
+        sample = choosing.sample_of_logits(data)
         few = choosing.sampled(data, sample)
-        if sample is not None:
-            more = choosing.sampled(data, choosing.sample_of_logits(data, MAP_SAMPLES))
-        smooth = fit_smooth_map(few, start, self.knots, more)
+        smooth = fit_smooth_map(data, start, self.knots, sample)
         maps: tuple[LogitMap, ...] = () if smooth.formula is None else (smooth.formula,)
         profile = TemperatureProfile(top_k=self.top_k) if maps else scaled_profile(data, self.top_k)
         if maps:
@@ -134,7 +131,8 @@ class JointCalibrator(LogitCalibrator, ABC):
                 "network": dict(info.details),
             },
         )
-        return OrderedStages(maps, last, info, sample, held_out, held_out - fitted)
+        optimism = held_out - fitted
+        return OrderedStages(maps, last, info, sample, held_out, optimism, smooth.optimism)
 
 
 def loss_of_scores(data: Rows, name: str) -> float:
@@ -163,15 +161,18 @@ def with_class_map(
             inner = Chain(stages.maps, stages.last).inner(FormulaRows(data.logits[tile]), NUMPY)
             mapped[tile] = stages.last.scores(inner, NUMPY)
     scores = data.with_scores(mapped)
-    few = folds.rows(choosing.sampled(scores, stages.sample))
-    choice, held_out, tried = _choose_class_map(few, wanted, folds)
-    found: dict[str, Any] = {"choice": choice} | ({"path": tried} if tried else {})
+    few = choosing.sampled(scores, stages.sample)
+    name, judged, tried = _choose_class_map(few, wanted, folds)
+    found: dict[str, Any] = {"choice": name} | ({"path": tried} if tried else {})
     details = {**stages.info.details, "class_map": found}
     info = replace(stages.info, details=details)
-    if choice == "none":
+    if name == "none":
         return (stages.formula, info), None
-    formula, own = CLASS_MAPS[choice]()._fit_logits(scores)
-    details["choice"] = f"{details['choice']}, then a {choice}"
+    if judged is None or stages.sample is not None:
+        formula, own = CLASS_MAPS[name]()._fit_seen(scores)
+    else:
+        formula, own = judged.fit()
+    details["choice"] = f"{details['choice']}, then a {name}"
     info = replace(
         info,
         converged=info.converged and own.converged,
@@ -180,24 +181,24 @@ def with_class_map(
         before=loss_of_scores(data, "nll"),
         after=own.after,
     )
+    held_out = None if judged is None else judged.held_out
     return (Chain((*stages.maps, stages.last), formula), info), held_out
 
 
 def _choose_class_map(
     few: Rows, wanted: str, folds: Folds
-) -> tuple[str, Floats, list[dict[str, Any]]]:
-    """The name of the map, the held-out NLL of each row, and what was tried."""
-    losses = choosing.row_nll(None, few)
+) -> tuple[str, Judgement | None, list[dict[str, Any]]]:
+    """The name of the map, how held-out rows judge it if it was tried, and what was tried."""
     if wanted != "auto":
-        return wanted, losses, []
-    rows, classes, names, held_out = few.effective_rows, few.n_classes, ["none"], [losses]
+        return wanted, None, []
+    rows, classes = few.effective_rows, few.n_classes
+    judged: dict[str, Judgement] = {}
     if rows >= 2 * FEWEST_PER_FOLD:
-        names.append("vector")
+        judged["vector"] = StructuredVectorScaling()._judged(few, folds)
         if 2 < classes <= MATRIX_CLASSES and rows >= MATRIX_ROWS * classes**2:
-            names.append("matrix")
-    for name in names[1:]:
-        model = CLASS_MAPS[name]()
-        fit = lambda some, model=model: model._fit_seen(few.take(some))[0]  # noqa: E731
-        held_out.append(choosing.held_out_nll(fit, few, folds.parts))
-    chosen, tried = choosing.simplest_of_the_best(names, held_out, few.weight, PATIENCE)
-    return names[chosen], held_out[chosen], tried
+            judged["matrix"] = StructuredMatrixScaling()._judged(few, folds)
+    names = ["none", *judged]
+    none = folds.of(choosing.row_nll(None, few))
+    held_out = [none, *(one.held_out for one in judged.values())]
+    chosen, tried = choosing.simplest_of_the_best(names, held_out, folds.weight, PATIENCE)
+    return names[chosen], judged.get(names[chosen]), tried

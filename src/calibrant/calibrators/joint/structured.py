@@ -6,14 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from calibrant.calibrators._base import Fitted
-from calibrant.calibrators._choosing import Candidate, sampled
+from calibrant.calibrators._choosing import Candidate, row_nll, sampled
+from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._parameters import Choice, constraints
-from calibrant.calibrators.joint._stages import (
-    CLASS_MAPS,
-    DEFAULT_KNOTS,
-    JointCalibrator,
-    with_class_map,
-)
+from calibrant.calibrators.increasing._smooth import DEFAULT_KNOTS
+from calibrant.calibrators.joint._stages import CLASS_MAPS, JointCalibrator, with_class_map
 from calibrant.calibrators.profile.temperature_profile import DEFAULT_TOP_K
 from calibrant.calibrators.temperature._default_recipe import DEFAULT_MEMBERS
 from calibrant.common.types import InputKind, Progress, RandomState
@@ -109,13 +106,21 @@ class StructuredPTS(JointCalibrator):
         return with_class_map(stages, data, self.class_map, folds)[0]
 
     def _candidates(self, data: Rows, folds: Folds, class_map: bool) -> Iterator[Candidate]:
-        """``MonotonePTS`` and, on request, this method, with the NLL of each held-out row.
+        """The parts that give new candidates, on request this method too, with held-out losses.
+
+        These are ``MonotonePTS`` and its map by itself, where both of its parts are used.
 
         The rows are those of ``folds``, which are the folds of the sample of the data. The first
         parts have seen the rows that the class map holds out: its held-out losses are raised by
         what leaving a row out adds to theirs.
         """
         stages = self._fit_ordered(data)
+        if stages.maps and stages.info.details["choice"] != "increasing map":
+            (own,) = stages.maps
+            of_map = row_nll(own, sampled(data, stages.sample)) + stages.map_optimism
+            details = {"choice": stages.info.details["map"]["choice"]}
+            info = FitInfo(True, "converged", loss="nll", details=details)
+            yield Candidate("monotone", folds.of(of_map), lambda: (own, info))
         yield Candidate("mpts", folds.of(stages.held_out), lambda: (stages.formula, stages.info))
         if class_map:
             fitted, held_out = with_class_map(stages, data, self.class_map, folds)

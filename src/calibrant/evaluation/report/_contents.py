@@ -174,11 +174,8 @@ def _recommended(
     """A method that validation rows choose, and why; test rows have no say."""
     auto = models.get("auto")
     if isinstance(auto, AutoCalibrator):
-        why = auto.fit_info_.details["why"]
-        return (
-            "auto",
-            f"it chose {auto.method_} by validation rows that each fit leaves out ({why})",
-        )
+        why, members = auto.fit_info_.details["why"], " + ".join(auto.members_)
+        return ("auto", f"it uses {members}, judged by held-out validation rows ({why})")
     if experiment.folds is None:
         again = Experiment.cross_validation(experiment.train, experiment.methods)
         nll, options = metrics_named(["nll"]), MetricOptions(n_resamples=0)
