@@ -582,3 +582,81 @@ def test_a_calibrator_of_another_kind_of_file(tmp_path):
     calibrant.save(TemperatureProfile.from_logits(LOGITS, LABELS), path)
     with pytest.raises(FileError, match="holds a TemperatureProfile, not a calibrator"):
         calibrant.io.load_calibrator(path)
+
+
+# --- several calibrators in one file ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_several_calibrators_go_round(kind, tmp_path):
+    path = tmp_path / "several.safetensors"
+    names = ["pts", "ts", "pts", "ets", "pts, paper", "ts on probabilities"]
+    saved = kind(fitted(name) for name in names)
+    calibrant.save(saved, path)
+    loaded = calibrant.load(path)
+    assert type(loaded) is tuple
+    for one, other in zip(saved, loaded, strict=True):
+        assert type(one) is type(other)
+        assert one.get_params() == other.get_params()
+        assert one.fit_info_ == other.fit_info_
+        scores = scores_for(one)
+        np.testing.assert_array_equal(one.predict_proba(scores), other.predict_proba(scores))
+    first = path.read_bytes()
+    calibrant.save(loaded, path)
+    assert path.read_bytes() == first
+
+
+def test_one_in_a_list_stays_in_a_list(tmp_path):
+    calibrant.save([fitted("ts")], tmp_path / "ts.safetensors")
+    [ts] = calibrant.load(tmp_path / "ts.safetensors")
+    assert ts.temperature_ == fitted("ts").temperature_
+
+
+def test_several_calibrators_are_not_one(tmp_path):
+    calibrant.save([fitted("ts")] * 3, tmp_path / "ts.safetensors")
+    with pytest.raises(FileError, match=r"holds 3 calibrators, not one: calibrant\.load reads"):
+        calibrant.io.load_calibrator(tmp_path / "ts.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("things", "error", "message"),
+    [
+        ([], ValueError, "at least one calibrator, got an empty list"),
+        ([1, 2], TypeError, "or a list of calibrators, got int in a list"),
+        ([TS], TypeError, "in a list"),
+        ([[]], TypeError, "got list in a list"),
+        ([TS()], NotFittedError, "TemperatureScaling"),
+    ],
+)
+def test_lists_of_anything_else(things, error, message, tmp_path):
+    good = [fitted("ts")] if things else []
+    with pytest.raises(error, match=message):
+        calibrant.save([*good, *things], tmp_path / "x.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d, a: d.update(calibrators=[]), "a list of at least one"),
+        (lambda d, a: d.update(calibrators={}), "a list of at least one"),
+        (lambda d, a: d.pop("calibrators"), "does not fit a list of calibrators: KeyError"),
+        (lambda d, a: d.update(calibrators=[3, 4]), "does not fit a list of calibrators"),
+        (lambda d, a: d["calibrators"].pop(), "no calibrator has the array '1.formula"),
+        (lambda d, a: d["calibrators"].reverse(), "there is no array"),
+        (lambda d, a: d["calibrators"][1].update({"class": "Oracle"}), "holds a 'Oracle', which"),
+        (lambda d, a: a.update({"extra": np.zeros(3)}), "no calibrator has the array 'extra'"),
+        (lambda d, a: a.update({"²": np.zeros(3)}), "no calibrator has the array '²'"),
+        (lambda d, a: a.update({"9" * 5000: np.zeros(3)}), "does not fit a list of calibrators"),
+        (lambda d, a: a.update({"1.extra": np.zeros(3)}), "no part has the arrays"),
+        (lambda d, a: a.pop("0.formula.kernels.0"), "there is no array"),
+    ],
+)
+def test_crafted_lists_are_refused(change, message, tmp_path):
+    path = tmp_path / "several.safetensors"
+    calibrant.save([fitted("pts"), fitted("pts, paper")], path)
+    document, arrays = _container.read(path)
+    change(document, arrays)
+    forge(path, document.pop("kind"), document, arrays)
+    with pytest.raises(FileError, match=message):
+        calibrant.load(path)

@@ -37,12 +37,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils import get_tags
+from sklearn.utils import estimator_html_repr, get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import calibrant
 from calibrant import PTS, TS, CalibrationWarning
 from calibrant.calibrators import REGISTRY, calibrator
-from calibrant.sklearn import SMALLEST_PROBABILITY, CalibratedClassifier, ScoreReader
+from calibrant.sklearn import (
+    SMALLEST_PROBABILITY,
+    CalibratedClassifier,
+    CalibratedPair,
+    ScoreReader,
+)
 
 # The checks fit on a handful of rows: a temperature at its bound and classes with fewer members
 # than folds are then no news. The cast is scikit-learn's own, of an infinite label.
@@ -52,6 +58,7 @@ expected_on_tiny_data = pytest.mark.filterwarnings(
     "ignore:invalid value encountered in cast:RuntimeWarning",
 )
 SKLEARN = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+ENSEMBLES = ("shared", True, False)
 QUICK_PTS = PTS(hidden=(2,), members=1)
 
 
@@ -88,6 +95,7 @@ def wrong_checks(estimator):
 @parametrize_with_checks(
     [
         CalibratedClassifier(method="ts"),
+        CalibratedClassifier(method="ts", cv=3, ensemble=True),
         CalibratedClassifier(method="ts", cv=3, ensemble=False),
         CalibratedClassifier(GaussianNB(), "ets", cv=3),
         CalibratedClassifier(method="platt", cv=3),
@@ -112,7 +120,7 @@ def test_estimator_checks_of_the_defaults(estimator, check):
 
 def test_ensemble_is_the_mean_of_one_pair_a_fold(iris):
     X, y = iris
-    model = CalibratedClassifier(GaussianNB(), "ts", cv=3).fit(X, y)
+    model = CalibratedClassifier(GaussianNB(), "ts", cv=3, ensemble=True).fit(X, y)
     expected = np.zeros((len(y), 3))
     for train, test in StratifiedKFold(3).split(X, y):
         fold = GaussianNB().fit(X[train], y[train])
@@ -121,6 +129,24 @@ def test_ensemble_is_the_mean_of_one_pair_a_fold(iris):
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-10)
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), expected, rtol=1e-10)
     np.testing.assert_array_equal(model.predict(X), expected.argmax(axis=1))
+
+
+def test_the_classifiers_of_all_folds_share_a_calibrator(iris):
+    X, y = iris
+    model = CalibratedClassifier(GaussianNB(), "ts", cv=3).fit(X, y)
+    assert model.ensemble == "shared"
+    splits = list(StratifiedKFold(3).split(X, y))
+    folds = [GaussianNB().fit(X[train], y[train]) for train, _ in splits]
+    held_out = [by_hand(one, X[test]) for one, (_, test) in zip(folds, splits, strict=True)]
+    ts = TS().fit(np.concatenate(held_out), np.concatenate([y[test] for _, test in splits]))
+    expected = sum(ts.predict_proba(by_hand(one, X)) for one in folds) / 3
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), expected, rtol=1e-10)
+    np.testing.assert_array_equal(model.predict(X), expected.argmax(axis=1))
+    assert len(model.calibrated_classifiers_) == 3
+    [shared] = model.calibrators_
+    assert all(pair.calibrator is shared for pair in model.calibrated_classifiers_)
+    assert shared.temperature_ == pytest.approx(ts.temperature_)
 
 
 def by_hand(classifier, X):
@@ -151,7 +177,7 @@ def test_temperature_scaling_agrees_with_scikit_learn(ensemble, digits):
 def test_splits_need_not_be_a_partition(iris):
     X, y = iris
     cv = ShuffleSplit(4, test_size=0.4, random_state=0)
-    for ensemble in (True, False):
+    for ensemble in ENSEMBLES:
         model = CalibratedClassifier(method="ts", cv=cv, ensemble=ensemble).fit(X, y)
         assert model.score(X, y) > 0.9
     assert len(model.calibrated_classifiers_) == 1
@@ -386,7 +412,7 @@ def test_scores_of_a_class_that_was_never_seen():
 
 
 @pytest.mark.filterwarnings("ignore:class .* has the mean probability")
-@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("ensemble", ENSEMBLES)
 @pytest.mark.parametrize("classifier", [LogisticRegression(), GaussianNB(), SVC()])
 def test_fold_without_a_class(classifier, ensemble, iris):
     X, y = iris
@@ -396,10 +422,10 @@ def test_fold_without_a_class(classifier, ensemble, iris):
     model = CalibratedClassifier(classifier, "ts", cv=splits, ensemble=ensemble).fit(X, names)
     probs = model.predict_proba(X)
     np.testing.assert_allclose(probs.sum(axis=1), 1.0)
-    if ensemble:  # the fold that has never seen the class gives it the least
+    if ensemble is True:  # the fold that has never seen the class gives it the least
         lacking = model.calibrated_classifiers_[0].predict_proba(X)
         assert (lacking.argmin(axis=1) == 1).all()
-    assert np.mean(model.predict(X) == names) > (0.6 if ensemble else 0.9)
+    assert np.mean(model.predict(X) == names) > (0.9 if ensemble is False else 0.6)
 
 
 @expected_on_tiny_data
@@ -416,7 +442,7 @@ def test_a_class_with_one_member(iris):
 
 
 @expected_on_tiny_data
-@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("ensemble", ENSEMBLES)
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("method", sorted(REGISTRY))
 def test_methods_on_tens_of_rows(method, classes, ensemble, iris):
@@ -440,10 +466,153 @@ def test_calibrator_instances_are_cloned(iris):
     assert model.get_params()["method__loss"] == "brier"
 
 
+# --- what was chosen ---------------------------------------------------------------------------
+
+
+@expected_on_tiny_data
+def test_every_fold_tells_its_method(digits):
+    X, y = digits[0][:500], digits[1][:500]
+    shared = CalibratedClassifier(GaussianNB(), cv=3).fit(X, y)
+    assert shared.method_ == (shared.calibrators_[0].method_,)
+    model = CalibratedClassifier(GaussianNB(), cv=3, ensemble=True).fit(X, y)
+    assert model.method_ == tuple(one.method_ for one in model.calibrators_)
+    assert model.calibrators_ == tuple(p.calibrator for p in model.calibrated_classifiers_)
+    for method in ("ts", "temperature", "TS", TS(loss="brier")):
+        assert (
+            CalibratedClassifier(method=method, cv=3, ensemble=True).fit(X, y).method_
+            == ("ts",) * 3
+        )
+    assert CalibratedClassifier(method="pts", cv=2, ensemble=False).fit(X, y).method_ == ("pts",)
+    frozen = FrozenEstimator(GaussianNB().fit(X, y))
+    assert CalibratedClassifier(frozen, "ets").fit(X, y).method_ == ("ets",)
+
+
+class OwnTemperature(TS):
+    """A calibrator that is not registered."""
+
+
+class Pooled(TS):
+    """Stands for a calibrator that averages several methods."""
+
+    method_, members_, weights_ = "pool", ("ts", "svs"), np.array([0.75, 0.25])
+
+
+def test_methods_of_ones_own_are_told_by_their_class(iris):
+    model = CalibratedClassifier(method=OwnTemperature(), cv=2, ensemble=True).fit(*iris)
+    assert model.method_ == ("OwnTemperature",) * 2
+
+
+def test_nothing_was_chosen_before_the_fit():
+    model = CalibratedClassifier()
+    for name in ("method_", "calibrators_", "calibrated_classifiers_"):
+        assert not hasattr(model, name)
+
+
+PIPELINE = make_pipeline(
+    StandardScaler(), RandomForestClassifier(min_samples_leaf=5, n_estimators=300, random_state=0)
+)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CalibratedClassifier(),
+        CalibratedClassifier(GaussianNB(), "ts", cv=3, n_jobs=2),
+        CalibratedClassifier(PIPELINE, TS(loss="brier"), cv=3, response_method="predict_proba"),
+    ],
+    ids=["defaults", "short", "long"],
+)
+def test_before_the_fit_the_repr_is_that_of_scikit_learn(model):
+    class CalibratedClassifieR(BaseEstimator):  # as long, so that lines break at the same places
+        __init__ = CalibratedClassifier.__init__
+
+    plain = CalibratedClassifieR(**model.get_params(deep=False))
+    assert repr(model) == str(model) == repr(plain).replace("fieR", "fier")
+    inside, expected = (repr(make_pipeline(StandardScaler(), one)) for one in (model, plain))
+    assert inside == expected.replace("fieR", "fier")
+
+
+def test_after_the_fit_the_repr_tells_the_methods(iris):
+    model = CalibratedClassifier(GaussianNB(), "ts", cv=3, ensemble=True)
+    before = repr(model)
+    assert repr(model.fit(*iris)) == f"{before}\n# method_ = ('ts', 'ts', 'ts')"
+    assert repr(clone(model)) == before
+    assert repr(make_pipeline(model)).endswith("])")  # no comment inside of another
+    many = CalibratedClassifier(method="base", cv=25, ensemble=True)
+    before = repr(many)
+    after = repr(many.fit(*iris))
+    assert after.startswith(f"{before}\n# method_ = ('base', ")
+    assert len(after) < len(before) + 100
+    assert after.endswith("...)")
+
+
+def test_the_html_tells_the_methods(iris):
+    model = CalibratedClassifier(GaussianNB(), Pooled(), cv=2, ensemble=True)
+    assert "Chosen methods" not in model._repr_html_()
+    model.fit(*iris)
+    shown = [model._repr_html_(), model._repr_mimebundle_()["text/html"]]
+    for html in shown:
+        assert "method_" in html
+        assert html.count("pool: 75% ts + 25% svs") == 2
+        assert html.count("<div") == html.count("</div>")
+    assert model._repr_mimebundle_()["text/plain"] == repr(model)
+    with sklearn.config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+        assert model._repr_mimebundle_() == {"text/plain": repr(model)}
+    assert "method_" in estimator_html_repr(model)  # scikit-learn's alone
+
+
+# --- to files ----------------------------------------------------------------------------------
+
+
+@expected_on_tiny_data
+@pytest.mark.parametrize("ensemble", ENSEMBLES)
+@pytest.mark.parametrize(
+    "classifier", [GaussianNB(), RandomForestClassifier(10, random_state=0), SGDClassifier()]
+)
+def test_calibrators_go_to_a_file_and_back(classifier, ensemble, tmp_path):
+    """Probabilities, some of them 0, and margins of thousands: scores that are read differently."""
+    X, y = load_digits(return_X_y=True)
+    model = CalibratedClassifier(classifier, cv=3, ensemble=ensemble, random_state=0)
+    model.fit(X[:600], y[:600])
+    path = tmp_path / "calibrators.safetensors"
+    calibrant.save(model.calibrators_, path)
+    loaded = calibrant.load(path)
+    assert len(loaded) == len(model.calibrators_) == (3 if ensemble is True else 1)
+    records = [(one, record) for one in loaded for record in one.fit_info_.details["readers"]]
+    for pair, (one, record) in zip(model.calibrated_classifiers_, records, strict=True):
+        reader = ScoreReader(classes=pair.estimator.classes_, **record)
+        again = CalibratedPair(pair.estimator, one, reader)
+        for name in ("predict_proba", "predict_log_proba", "predict"):
+            np.testing.assert_array_equal(getattr(again, name)(X), getattr(pair, name)(X))
+    if isinstance(classifier, SGDClassifier):
+        assert all(pair.reader.scale > 1.0 for pair in model.calibrated_classifiers_)
+
+
+def test_the_whole_classifier_is_not_written(iris, tmp_path):
+    model = CalibratedClassifier(method="ts", cv=2)
+    fitted = clone(model).fit(*iris)
+    for thing in (model, fitted, *fitted.calibrated_classifiers_, fitted.calibrated_classifiers_):
+        with pytest.raises(TypeError, match=r"save writes no Cal.*\(model\.calibrators_, .*skops"):
+            calibrant.save(thing, tmp_path / "model.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_skops_writes_the_whole(iris, tmp_path):
+    skops = pytest.importorskip("skops.io")
+    X, y = iris
+    model = CalibratedClassifier(GaussianNB()).fit(X, y)
+    skops.dump(model, tmp_path / "model.skops")
+    unknown = skops.get_untrusted_types(file=tmp_path / "model.skops")
+    assert all(name.startswith("calibrant.") for name in unknown)
+    again = skops.load(tmp_path / "model.skops", trusted=unknown)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
 # --- weights and other metadata ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("ensemble", ENSEMBLES)
 def test_weight_zero_is_absence(ensemble, iris):
     X, y = iris
     weight = np.where(np.arange(150) < 60, 0.0, 2.0)
@@ -613,7 +782,7 @@ def test_clone_and_pickle(iris):
         clone(model).predict(X)
 
 
-@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("ensemble", ENSEMBLES)
 def test_jobs_change_nothing(ensemble, iris):
     forest = RandomForestClassifier(5)
     one = CalibratedClassifier(forest, QUICK_PTS, cv=3, ensemble=ensemble, random_state=0)
@@ -663,9 +832,13 @@ def test_missing_values_go_to_the_classifier(iris):
         ({"method": 3}, TypeError, "method must be an acronym or a calibrator, got 3"),
         ({"method": TS(input="probs")}, ValueError, "input='logits', got input='probs'"),
         ({"response_method": "predict"}, ValueError, "response_method must be in .* got 'predict'"),
-        ({"ensemble": "auto"}, ValueError, "ensemble must be True or False, got 'auto'"),
+        ({"ensemble": "auto"}, ValueError, 'ensemble must be "shared", True or False, got .auto'),
         ({"cv": "prefit"}, ValueError, "needs a fitted estimator, got estimator=None"),
-        ({"cv": LeaveOneOut()}, ValueError, "at least 2, got 1.*ensemble=False"),
+        (
+            {"cv": LeaveOneOut(), "ensemble": True},
+            ValueError,
+            'at least 2, got 1.*ensemble="shared"',
+        ),
     ],
 )
 def test_errors_state_the_rule_and_the_value(parameters, error, message, iris):
@@ -689,8 +862,9 @@ def test_errors_of_the_data(iris):
 
 def test_leave_one_out_pools(iris):
     X, y = iris[0][:40], iris[1][:40]
-    model = CalibratedClassifier(method="ts", cv=LeaveOneOut(), ensemble=False).fit(X, y)
-    assert model.score(X, y) > 0.9
+    for ensemble in ("shared", False):
+        model = CalibratedClassifier(method="ts", cv=LeaveOneOut(), ensemble=ensemble).fit(X, y)
+        assert model.score(X, y) > 0.9
 
 
 def test_importing_calibrant_does_not_import_it():
@@ -791,6 +965,53 @@ def test_the_temperature_of_margins_of_millions_is_no_bound():
     np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-5)
 
 
+class InTwoUnits(Margin):
+    """The unit of its margins depends on the rows that it was fitted on."""
+
+    def fit(self, X, y):
+        self.unit_ = self.unit * (2.0**20 if X[0, 1] else 1.0)
+        return super().fit(X, y)
+
+    def decision_function(self, X):
+        return self.unit_ * X[:, 0]
+
+
+def test_classifiers_that_share_a_calibrator_have_units_of_their_own():
+    X, y = margins()
+    half = np.repeat([0.0, 1.0], 400)  # the same rows twice
+    X, y = np.column_stack([np.tile(X[:, 0], 2), half]), np.tile(y, 2)
+    splits = [(np.flatnonzero(half == one), np.flatnonzero(half != one)) for one in (0, 1)]
+    for method in ("ts", "platt", "irova"):
+        same = CalibratedClassifier(Margin(16.0), method, cv=splits).fit(X, y)
+        both = CalibratedClassifier(InTwoUnits(16.0), method, cv=splits).fit(X, y)
+        scales = [pair.reader.scale for pair in both.calibrated_classifiers_]
+        assert scales[1] == 2.0**20 * scales[0]
+        np.testing.assert_allclose(both.predict_proba(X), same.predict_proba(X), atol=1e-6)
+    base = CalibratedClassifier(InTwoUnits(16.0), "base", cv=splits).fit(X, y)
+    assert [pair.reader.scale for pair in base.calibrated_classifiers_] == [1.0, 1.0]
+
+
+def test_folds_of_a_few_rows_have_one_scale():
+    X, y = margins(24)
+    for folds in (2, 3):
+        model = CalibratedClassifier(Margin(1e6), "ts", cv=folds).fit(X, y)
+        scales = {pair.reader.scale for pair in model.calibrated_classifiers_}
+        assert (len(scales) == 1) == (folds == 3)
+
+
+@pytest.mark.parametrize("classifier", [GaussianNB(), LogisticRegression()])
+def test_a_fold_without_weight_shares_the_calibrator(classifier):
+    X, y = margins()
+    halves = np.arange(200), np.arange(200, 400)
+    weight = np.where(np.arange(400) < 200, 0.0, 1.0)
+    splits = [(halves[1], halves[0]), (halves[1], halves[1])]
+    model = CalibratedClassifier(classifier, "ts", cv=splits).fit(X, y, weight)
+    alone = CalibratedClassifier(classifier, "ts", cv=splits[1:]).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), rtol=1e-6)
+    with pytest.raises(ValueError, match="sample_weight must not be zero everywhere"):
+        CalibratedClassifier(classifier, "ts", cv=splits, ensemble=True).fit(X, y, weight)
+
+
 def test_margins_that_tell_nothing_are_scaled_all_the_same():
     X, _ = margins()
     y = np.random.default_rng(1).integers(0, 2, len(X))
@@ -814,7 +1035,7 @@ def test_isotonic_regression_of_large_margins_is_that_of_scikit_learn():
     X, y = load_breast_cancer(return_X_y=True)
     train, test = np.arange(len(y)) % 2 == 0, np.arange(len(y)) % 2 == 1
     sgd = SGDClassifier(random_state=0)
-    ours = CalibratedClassifier(sgd, "irova").fit(X[train], y[train])
+    ours = CalibratedClassifier(sgd, "irova", ensemble=True).fit(X[train], y[train])
     theirs = CalibratedClassifierCV(sgd, method="isotonic", cv=5).fit(X[train], y[train])
     scores = [brier_score_loss(y[test], m.predict_proba(X[test])[:, 1]) for m in (ours, theirs)]
     assert scores[0] < scores[1] + 0.002
@@ -836,11 +1057,12 @@ weight = 1.0 + (y == 3)
 tensor, labels = torch.asarray(X), torch.asarray(y)
 lda = LinearDiscriminantAnalysis()
 plain = CalibratedClassifier(lda, "ts", cv=3, ensemble=True).fit(X, y)
+shared_plain = CalibratedClassifier(lda, "ts", cv=3).fit(X, y)
 pooled_plain = CalibratedClassifier(lda, "ts", cv=3, ensemble=False).fit(X, y)
 ridge = CalibratedClassifier(RidgeClassifier(), "ts", cv=3).fit(X, y, weight)
 with sklearn.config_context(array_api_dispatch=True):
     for given in (labels, y):
-        model = CalibratedClassifier(lda, "ts", cv=3).fit(tensor, given)
+        model = CalibratedClassifier(lda, "ts", cv=3, ensemble=True).fit(tensor, given)
         for name in ("predict_proba", "predict_log_proba", "predict"):
             result = getattr(model, name)(tensor)
             assert isinstance(result, torch.Tensor), name
@@ -854,12 +1076,12 @@ with sklearn.config_context(array_api_dispatch=True):
         weighted = CalibratedClassifier(RidgeClassifier(), "ts", cv=3).fit(tensor, given, weight)
         probs = weighted.predict_proba(tensor).numpy()
         np.testing.assert_allclose(probs, ridge.predict_proba(X), atol=1e-6)
-    for ensemble in (True, False):
+    for ensemble in ("shared", True, False):
         texts = np.array(list("abcdefghij"))[y]
         named = CalibratedClassifier(lda, "ts", cv=3, ensemble=ensemble).fit(tensor, texts)
         assert list(named.classes_) == list("abcdefghij")
         assert (named.predict(tensor) == texts).mean() > 0.8
-        expected = plain if ensemble else pooled_plain
+        expected = {"shared": shared_plain, True: plain, False: pooled_plain}[ensemble]
         probs = named.predict_proba(tensor).numpy()
         np.testing.assert_allclose(probs, expected.predict_proba(X), atol=1e-6)
     assert isinstance(plain.predict(X), np.ndarray)

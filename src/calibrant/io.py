@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf, isfinite
 from reprlib import repr as shown
 from typing import Any, get_args
@@ -18,6 +18,7 @@ from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators.profile.temperature_profile import TemperatureProfile
 from calibrant.common.errors import FileError
 from calibrant.common.files import check_output
+from calibrant.common.tables import counted
 from calibrant.common.types import InputKind
 from calibrant.formulas import ConstantTemperature, Formula
 from calibrant.formulas import _safetensors as _container
@@ -25,22 +26,23 @@ from calibrant.formulas._serialization import MOST_CLASSES, from_state, to_state
 from calibrant.formulas.composition import unsmoothed
 from calibrant.metrics import CalibrationMeter
 
-Saved = Calibrator | TemperatureProfile | CalibrationMeter
+Saved = Calibrator | Sequence[Calibrator] | TemperatureProfile | CalibrationMeter
 SUFFIXES = (".safetensors",)  # of what is written; what is read may have any name
 Document = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
 
 def save(thing: Saved, path: str | os.PathLike[str]) -> None:
-    """Write a fitted calibrator, a profile or a meter; the file appears whole or not at all.
+    """Write fitted calibrators, a profile or a meter; the file appears whole or not at all.
 
     A calibrator is saved as its formula, which holds all that its output depends on, beside its
     parameters and the report of its fit: the file gives the same probabilities in every release.
 
     Parameters
     ----------
-    thing : Calibrator, TemperatureProfile or CalibrationMeter
-        What to write. Calibrators of your own are registered first
+    thing : Calibrator, list or tuple of Calibrator, TemperatureProfile or CalibrationMeter
+        What to write. Several calibrators, such as the ``calibrators_`` of a
+        ``CalibratedClassifier``, go to one file. Calibrators of your own are registered first
         (``calibrant.calibrators.register``).
     path : path-like
         The file; its name ends in ``.safetensors``. A file that is there is replaced and keeps its
@@ -49,11 +51,12 @@ def save(thing: Saved, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     TypeError
-        Where it is none of these, or an unregistered class.
+        Where it is none of these, or an unregistered class. A ``CalibratedClassifier`` is none:
+        its classifier may be anything.
     sklearn.exceptions.NotFittedError
         Where a calibrator is not fitted.
     ValueError
-        Where the name ends otherwise.
+        Where the name ends otherwise, or the list is empty.
     OSError
         Where the file cannot be written, or a folder, a device, a FIFO or a socket is in its place;
         the error has the file's name.
@@ -73,11 +76,27 @@ def save(thing: Saved, path: str | os.PathLike[str]) -> None:
         _container.write(path, "profile", *thing.to_state())
     elif isinstance(thing, CalibrationMeter):
         _container.write(path, "meter", *thing.to_state())
+    elif isinstance(thing, list | tuple) and all(isinstance(one, Calibrator) for one in thing):
+        _container.write(path, "calibrators", *_state_of_several(thing))
     else:
-        raise TypeError(
-            "save takes a calibrator of calibrant, a TemperatureProfile or a CalibrationMeter, got "
-            f"{type(thing).__name__}"
+        raise TypeError(_refusal(thing))
+
+
+def _refusal(thing: object) -> str:
+    """Why something is not written."""
+    parts = thing if isinstance(thing, list | tuple) else [thing]
+    odd = next(one for one in parts if not isinstance(one, Calibrator))
+    name = type(odd).__name__
+    if any(cls.__module__ == "calibrant.sklearn" for cls in type(odd).__mro__):
+        return (
+            f"save writes no {name}: the classifier in it may be anything and would need pickle. "
+            "save(model.calibrators_, path) writes the calibrators of a CalibratedClassifier; "
+            "docs/sklearn.md shows how to write all of it with skops"
         )
+    return (
+        "save takes a calibrator of calibrant, a TemperatureProfile or a CalibrationMeter, or a "
+        f"list of calibrators, got {name if parts is not thing else f'{name} in a list'}"
+    )
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -90,8 +109,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    Calibrator, TemperatureProfile or CalibrationMeter
-        What the file holds.
+    Calibrator, tuple of Calibrator, TemperatureProfile or CalibrationMeter
+        What the file holds; several calibrators in the order in which they were given.
 
     Raises
     ------
@@ -113,6 +132,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     kind = document["kind"]
     reader = {
         "calibrator": _calibrator_from,
+        "calibrators": _several_from,
         "profile": TemperatureProfile.from_state,
         "meter": CalibrationMeter.from_state,
     }.get(kind)
@@ -125,7 +145,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     except FileError as error:
         raise FileError(f"{os.fspath(path)} {error}") from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise FileError(f"{os.fspath(path)} does not fit a {kind}: {error!r:.300}") from None
+        what = "list of calibrators" if kind == "calibrators" else kind
+        raise FileError(f"{os.fspath(path)} does not fit a {what}: {error!r:.300}") from None
 
 
 def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
@@ -159,14 +180,46 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
     """
     thing = load(path)
     if not isinstance(thing, Calibrator):
-        raise FileError(f"{os.fspath(path)} holds a {type(thing).__name__}, not a calibrator")
+        several = isinstance(thing, tuple)
+        held = counted(len(thing), "calibrator") if several else f"a {type(thing).__name__}"
+        told = "one: calibrant.load reads them" if several else "a calibrator"
+        raise FileError(f"{os.fspath(path)} holds {held}, not {told}")
     return thing
 
 
 # --- calibrators ----------------------------------------------------------------------------------
 
 
-def _calibrator_state(calibrator: Calibrator) -> tuple[Document, Arrays]:
+def _state_of_several(calibrators: Sequence[Calibrator]) -> tuple[Document, Arrays]:
+    """The documents of all of them; the arrays of each begin with its number."""
+    if not calibrators:
+        raise ValueError("save takes at least one calibrator, got an empty list")
+    documents: list[Document] = []
+    arrays: Arrays = {}
+    for number, calibrator in enumerate(calibrators):
+        document, own = _calibrator_state(calibrator, f"{number}.formula")
+        documents.append(document)
+        arrays |= own
+    return {"calibrators": documents}, arrays
+
+
+def _several_from(
+    document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> tuple[Calibrator, ...]:
+    documents = document["calibrators"]
+    if not isinstance(documents, list) or not documents:
+        raise TypeError(f"calibrators must be a list of at least one, got {shown(documents)}")
+    parts: list[Arrays] = [{} for _ in documents]
+    for name, array in arrays.items():
+        number = name.partition(".")[0]
+        if not (number.isdecimal() and number.isascii() and int(number) < len(parts)):
+            raise ValueError(f"no calibrator has the array {shown(name)}")
+        parts[int(number)][name] = array
+    return tuple(map(_calibrator_from, documents, parts))
+
+
+def _calibrator_state(calibrator: Calibrator, path: str = "formula") -> tuple[Document, Arrays]:
+    """The document of a calibrator, and its arrays, whose names begin with ``path``."""
     name = type(calibrator).__name__
     if _class_called(name) is not type(calibrator):
         raise TypeError(
@@ -183,7 +236,7 @@ def _calibrator_state(calibrator: Calibrator) -> tuple[Document, Arrays]:
             parameters[key] = value.item()
     fit_info = dataclasses.asdict(calibrator.fit_info_)
     del fit_info["seconds"]  # the same fit gives the same file, byte for byte
-    formula, arrays = to_state(calibrator.formula_)
+    formula, arrays = to_state(calibrator.formula_, path)
     document = {
         "class": name,
         "parameters": parameters,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
+from reprlib import Repr
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -41,11 +42,13 @@ from calibrant.calibrators._best_temperature import best_temperature, scaled_pro
 from calibrant.calibrators._exact_zeros import uniform_share
 from calibrant.common.arrays import like, to_numpy
 from calibrant.common.errors import warn
+from calibrant.common.tables import Table, Tables
 from calibrant.common.types import Array, Floats
 from calibrant.data.checks import as_weights
 from calibrant.data.rows import Rows
 
 ResponseMethod = Literal["auto", "decision_function", "predict_log_proba", "predict_proba"]
+Ensemble = Literal["shared"] | bool
 Codes = NDArray[np.int64]  # class indices
 Split = tuple[Any, Any]  # the rows to train on and the rows held out
 
@@ -56,6 +59,8 @@ SMALLEST_PROBABILITY = 1e-12
 ROUNDING = 1e-6  # by which a probability may lie below 0; it then counts as 0
 LARGE_TEMPERATURE = 4.0  # margins whose best temperature is larger are divided by about it
 LARGEST_SCALE = 1e30
+FEWEST_ROWS_OF_SCALE = 10  # held-out rows of a fold from which it has a scale of its own
+MOST_NAMES = 10  # methods that a repr lists
 
 
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -78,10 +83,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         The folds: a number, a splitter, or an iterable of (train, test) indices, as everywhere in
         scikit-learn. ``"prefit"`` is short for a ``FrozenEstimator``; only the latter survives
         ``clone``, and so ``GridSearchCV``.
-    ensemble : bool, default True
-        True: every fold gives a classifier, fitted on the other folds, and a calibrator, fitted on
-        this one; their probabilities are averaged. False: one calibrator, fitted on the scores
-        that all rows get while they are held out, for one classifier, fitted on all rows.
+    ensemble : {"shared", True, False}, default "shared"
+        How many classifiers and calibrators there are. ``"shared"``: every fold gives a
+        classifier, fitted on the other folds; one calibrator is fitted on the scores that all rows
+        get while they are held out; the calibrated probabilities of the classifiers are averaged.
+        True: the same, but every fold has a calibrator of its own, fitted on its rows alone.
+        False: one calibrator as with ``"shared"``, for one classifier, fitted on all rows.
     response_method : {"auto", "decision_function", "predict_log_proba", "predict_proba"}
         Where the logits come from: ``"decision_function"`` (a binary margin s means the logits
         (0, s)), ``"predict_log_proba"``, or the logarithm of ``"predict_proba"``, these two less
@@ -100,8 +107,13 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     response_method_ : str
         The response method in use.
     calibrated_classifiers_ : list of CalibratedPair
-        The fitted pairs, each with an ``estimator`` and a ``calibrator``: one per fold with
-        ``ensemble=True``, else one.
+        The fitted pairs, each with an ``estimator`` and a ``calibrator``. There is one for each
+        fold; with ``ensemble=False`` or a frozen classifier there is one in all.
+    calibrators_ : tuple of Calibrator
+        The different calibrators of the pairs: one for each fold with ``ensemble=True``, else one.
+        ``calibrant.save`` writes them to one file, without pickle.
+    method_ : tuple of str
+        The acronym of the method of each of the ``calibrators_``: what ``"auto"`` chose.
     n_features_in_ : int
         The number of features, where the first pair's classifier has it.
     feature_names_in_ : array of shape (features,)
@@ -121,8 +133,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Margins have no unit: those of a linear model of features that were not scaled may be millions,
     whose softmax is 0 or 1 and tells no two rows apart. Where the best temperature of a decision
     function (or of ``predict_log_proba``) is above 4, its logits are divided by the power of two
-    next to it (``reader.scale`` of each pair) before the calibrator reads them. The method
-    ``"base"`` reads all scores as they are.
+    next to it (``reader.scale`` of each pair) before the calibrator reads them. With
+    ``ensemble="shared"`` the classifier of every fold has a scale of its own, where each fold holds
+    out at least 10 rows. The method ``"base"`` reads all scores as they are.
 
     Examples
     --------
@@ -146,7 +159,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         method: str | Calibrator = "auto",
         *,
         cv: Any = 5,
-        ensemble: bool = True,
+        ensemble: Ensemble = "shared",
         response_method: ResponseMethod = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -240,8 +253,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         allowed = get_args(ResponseMethod)
         if self.response_method not in allowed:
             raise ValueError(f"response_method must be in {allowed}, got {self.response_method!r}")
-        if not isinstance(self.ensemble, bool | np.bool_):
-            raise ValueError(f"ensemble must be True or False, got {self.ensemble!r}")
+        if not (isinstance(self.ensemble, bool | np.bool_) or self._is_shared()):
+            raise ValueError(f'ensemble must be "shared", True or False, got {self.ensemble!r}')
         if self._is_prefit() and self.estimator is None:
             raise ValueError('cv="prefit" needs a fitted estimator, got estimator=None')
         if not isinstance(self.method, str | Calibrator):
@@ -257,6 +270,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _is_prefit(self) -> bool:
         return isinstance(self.cv, str) and self.cv == "prefit"
 
+    def _is_shared(self) -> bool:
+        return isinstance(self.ensemble, str) and self.ensemble == "shared"
+
     def _resolved_estimator(self) -> Any:
         if self.estimator is None:
             default = LogisticRegression(max_iter=1000)
@@ -269,28 +285,28 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _fit_pairs(
         self, estimator: Any, method: Calibrator, given: _Training, splits: list[Split] | None
     ) -> list[CalibratedPair]:
-        """A pair for every split, or one for all rows; no splits: the classifier is frozen."""
+        """A pair for every split, or one for all; no splits: the classifier is frozen."""
         seeds = None if self.random_state is None else check_random_state(self.random_state)
         if splits is None:
             return [given.pair(estimator, _fresh(method, seeds))]
         parallel = Parallel(n_jobs=self.n_jobs)
-        if not self.ensemble:
+        if not self.ensemble or self._is_shared():
             folds = parallel(
                 delayed(given.held_out)(_fresh(estimator, seeds), split) for split in splits
             )
             _same_response(folds)
-            pooled = _HeldOut(
-                _fresh(estimator, seeds).fit(given.X, given.y, **given.fit_params),
-                folds[0].reader,
-                Rows.concat([fold.rows for fold in folds]),
-                np.concatenate([fold.has_zero for fold in folds]),
-            )
-            return [_calibrate(pooled, _fresh(method, seeds))]
+            if self._is_shared():
+                folds = _each_scaled(folds, method)
+                return _calibrated(folds, _pooled(folds), _fresh(method, seeds))
+            classifier = _fresh(estimator, seeds).fit(given.X, given.y, **given.fit_params)
+            pooled = _scaled(_pooled(folds), method)
+            on_all = replace(pooled, estimator=classifier)
+            return _calibrated([on_all], pooled, _fresh(method, seeds))
         smallest = min(len(test) for _, test in splits)
         if smallest < 2:
             raise ValueError(
                 "ensemble=True fits a calibrator on the held-out rows of each fold: they must be "
-                f"at least 2, got {smallest}. Use fewer folds or ensemble=False"
+                f'at least 2, got {smallest}. Use fewer folds or ensemble="shared"'
             )
         return list(
             parallel(
@@ -298,6 +314,48 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 for split in splits
             )
         )
+
+    # --- what was chosen ---
+
+    @property
+    def calibrators_(self) -> tuple[Calibrator, ...]:
+        """The different calibrators of the pairs, in their order."""
+        found = [pair.calibrator for pair in self.calibrated_classifiers_]
+        return tuple({id(one): one for one in found}.values())
+
+    @property
+    def method_(self) -> tuple[str, ...]:
+        """The acronym of the method that each calibrator uses."""
+        return tuple(_method_of(one) for one in self.calibrators_)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        parameters = super().__repr__(N_CHAR_MAX)
+        if not self._is_fitted():
+            return parameters
+        brief = Repr()
+        brief.maxtuple = MOST_NAMES
+        return f"{parameters}\n# method_ = {brief.repr(self.method_)}"
+
+    @property
+    def _repr_html_(self) -> Any:  # scikit-learn's: there is none where it displays text
+        diagram = super()._repr_html_
+        return lambda: diagram() + self._methods_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = dict(super()._repr_mimebundle_(**kwargs))
+        if "text/html" in bundle:
+            bundle["text/html"] += self._methods_html()
+        return bundle
+
+    def _methods_html(self) -> str:
+        """A table for below the diagram of scikit-learn."""
+        if not self._is_fitted():
+            return ""
+        rows = [(str(n), _in_words(one)) for n, one in enumerate(self.calibrators_, 1)]
+        return Tables([Table(["calibrator", "method"], rows, "Chosen methods")])._repr_html_()
+
+    def _is_fitted(self) -> bool:
+        return "calibrated_classifiers_" in vars(self)
 
     # --- metadata and tags ---
 
@@ -423,6 +481,35 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _mean_probabilities(self, X: Any) -> Floats:
         parts = (pair.predict_proba(X) for pair in self.calibrated_classifiers_)
         return reduce(np.add, parts) / len(self.calibrated_classifiers_)
+
+
+# scikit-learn wraps the lines of a repr only for classes whose ``__repr__`` it knows. Without this,
+# a long CalibratedClassifier would be one line, in the repr of a pipeline, too.
+with suppress(ImportError, AttributeError):  # these names are private
+    from sklearn.utils._pprint import _EstimatorPrettyPrinter as _Printer
+
+    _Printer._dispatch[CalibratedClassifier.__repr__] = _Printer._pprint_estimator
+
+
+def _method_of(calibrator: Calibrator) -> str:
+    """The acronym of a fitted calibrator's method; the name of a class that has none."""
+    chosen = getattr(calibrator, "method_", None)  # of one that chooses
+    if isinstance(chosen, str):
+        return chosen
+    cls = type(calibrator)
+    return next((name for name, known in REGISTRY.items() if known is cls), cls.__name__)
+
+
+def _in_words(calibrator: Calibrator) -> str:
+    """The method, and of a pool of methods their weights."""
+    name = _method_of(calibrator)
+    members, weights = (getattr(calibrator, what, None) for what in ("members_", "weights_"))
+    if members is None or weights is None:
+        return name
+    parts = zip(members, np.asarray(weights, np.float64).tolist(), strict=True)
+    if list(members) == [name]:
+        return name
+    return f"{name}: " + " + ".join(f"{weight:.0%} {member}" for member, weight in parts)
 
 
 @dataclass(frozen=True)
@@ -696,46 +783,88 @@ class _Training:
         self, estimator: Any, method: Calibrator, split: Split | None = None
     ) -> CalibratedPair:
         """Fit a classifier on some rows and its calibrator on others."""
-        return _calibrate(self.held_out(estimator, split), method)
+        held_out = _scaled(self.held_out(estimator, split), method)
+        [pair] = _calibrated([held_out], held_out, method)
+        return pair
 
 
 @dataclass(frozen=True)
 class _HeldOut:
     """A fitted classifier and the logits of rows that it was not fitted on."""
 
-    estimator: Any
+    estimator: Any  # None: the logits are those of several, which know all classes
     reader: ScoreReader
     rows: Rows
     has_zero: NDArray[np.bool_]  # the rows in which a class has no probability at all
 
 
-def _calibrate(held_out: _HeldOut, method: Calibrator) -> CalibratedPair:
+def _pooled(folds: Sequence[_HeldOut]) -> _HeldOut:
+    """The logits of all folds, as if one classifier had given them."""
+    return _HeldOut(
+        None,
+        folds[0].reader,
+        Rows.concat([fold.rows for fold in folds]),
+        np.concatenate([fold.has_zero for fold in folds]),
+    )
+
+
+def _scaled(held_out: _HeldOut, method: Calibrator, scale: float | None = None) -> _HeldOut:
+    """Large margins divided by their scale; the baseline and probabilities stay as they are."""
     reader, rows = held_out.reader, held_out.rows
-    rows = Rows.of(rows.scores, rows.labels, rows.sample_weight)  # a fold may have no weight at all
-    if reader.method == "predict_proba" and not isinstance(method, Uncalibrated):
-        reader, rows = _without_zeros(held_out, rows)
-    elif not isinstance(method, Uncalibrated):
-        reader = replace(reader, scale=_scale_of(rows))
-        rows = rows.with_scores(rows.scores / reader.scale)
-    return CalibratedPair(held_out.estimator, method.fit(rows), reader)
+    if reader.method == "predict_proba" or isinstance(method, Uncalibrated):
+        return held_out
+    if scale is None:  # a fold may have no weight at all, which is refused here
+        scale = _scale_of(Rows.of(rows.scores, rows.labels, rows.sample_weight))
+    rows = rows.with_scores(rows.scores / scale)
+    return replace(held_out, reader=replace(reader, scale=scale), rows=rows)
 
 
-def _without_zeros(held_out: _HeldOut, rows: Rows) -> tuple[ScoreReader, Rows]:
-    """A reader that mixes probabilities of 0 with the uniform distribution, and what it reads."""
-    reader = held_out.reader
-    columns = _positions(held_out.estimator.classes_, reader.classes)
+def _each_scaled(folds: Sequence[_HeldOut], method: Calibrator) -> list[_HeldOut]:
+    """Folds whose classifiers may have margins of different units, each by its own scale."""
+    common, weighted = None, [fold.rows for fold in folds if fold.rows.weight.any()]
+    few = any(rows.effective_rows < FEWEST_ROWS_OF_SCALE for rows in weighted)
+    if few or len(weighted) < len(folds):
+        common = _scaled(_pooled(folds), method).reader.scale
+    return [_scaled(fold, method, common) for fold in folds]
+
+
+def _calibrated(
+    classifiers: Sequence[_HeldOut], given: _HeldOut, method: Calibrator
+) -> list[CalibratedPair]:
+    """One calibrator, fitted on the rows given, for all of the classifiers."""
+    rows = Rows.of(given.rows.scores, given.rows.labels, given.rows.sample_weight)
+    share = 0.0
+    if given.reader.method == "predict_proba" and not isinstance(method, Uncalibrated):
+        share, rows = _without_zeros(given, rows)
+    readers = [replace(one.reader, uniform_share=share) for one in classifiers]
+    calibrator = method.fit(rows)
+    # for the calibrator's file: what else is needed to read the scores of these classifiers
+    records = [
+        {"method": one.method, "uniform_share": one.uniform_share, "scale": one.scale}
+        for one in readers
+    ]
+    info = calibrator.fit_info_
+    calibrator.fit_info_ = replace(info, details={**info.details, "readers": records})
+    parts = zip(classifiers, readers, strict=True)
+    return [CalibratedPair(one.estimator, calibrator, reader) for one, reader in parts]
+
+
+def _without_zeros(held_out: _HeldOut, rows: Rows) -> tuple[float, Rows]:
+    """The share of the uniform distribution for probabilities of 0, and the rows mixed with it."""
+    reader, one = held_out.reader, held_out.estimator
+    columns = _positions(reader.classes if one is None else one.classes_, reader.classes)
     place = np.full(len(reader.classes), -1)  # of each class among those that the classifier knows
     place[columns] = np.arange(len(columns))
     known = (place[rows.labels] >= 0) & (rows.weight > 0.0)
     if len(columns) < 2 or not held_out.has_zero[known].any():
-        return reader, rows
+        return 0.0, rows
     some = rows.take(known)
     probs = softmax(some.scores[:, columns], axis=1)
     share = uniform_share(Rows(probs, place[some.labels], some.weight, "probs"))
-    reader = replace(reader, uniform_share=share)
     if share:
+        reader = replace(reader, uniform_share=share)
         rows = rows.with_scores(reader.completed(rows.scores[:, columns], columns))
-    return reader, rows
+    return share, rows
 
 
 def _scale_of(rows: Rows) -> float:

@@ -152,7 +152,7 @@ class AutoCalibrator(LogitCalibrator):
 
     def _fit_logits(self, data: Rows) -> Fitted:
         few = choosing.sampled(data, choosing.sample_of_logits(data))
-        folds, names = folds_of(few), ["base"]
+        folds, names = folds_of(few, by_place=True), ["base"]
         if few.effective_rows < FEWEST_ROWS:
             rows = f"{few.effective_rows:.0f} rows are"
             warn(f"{rows} too few to calibrate with: the scores stay as they are")

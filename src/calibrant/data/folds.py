@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 
 from calibrant.common.types import Floats
 from calibrant.data.copies import Values, binomials, row_keys, stirred
+from calibrant.data.weights import copies
 
 if TYPE_CHECKING:
     from calibrant.data.rows import Rows
 
 LARGE = 2_000_000  # logits from which on two folds must do
 FEWEST_PER_FOLD = 5
+MOST_COPIES = 1_000_000  # that are dealt one by one
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,18 @@ class Folds:
         return data if self.index is None else data.take(self.index).with_weight(self.weight)
 
 
-def folds_of(data: Rows, most: int | None = None) -> Folds:
-    """Split rows into at most so many folds; by default five, or two where five take too long."""
+def folds_of(data: Rows, most: int | None = None, by_place: bool = False) -> Folds:
+    """Split rows into at most so many folds; by default five, or two where five take too long.
+
+    ``by_place`` splits by the places of the rows and not by their content, for rows that are in
+    their canonical order: scores that differ by rounding alone then have the same folds.
+    """
     count = most or (5 if data.scores.size <= LARGE else 2)
     if data.groups is None:
         count = min(count, max(2, int(data.effective_rows) // FEWEST_PER_FOLD))
+        copied = copies(data.weight)
+        if by_place and copied.sum() <= MOST_COPIES:
+            return _by_place(data.weight, copied.astype(np.int64), count)
         values = Values.of(row_keys(data.scores, data.labels), data.weight)
         value, key, weight = values.copies()
     else:  # groups in random order, none of which is divided
@@ -80,6 +89,20 @@ def folds_of(data: Rows, most: int | None = None) -> Folds:
     held_out[many, count - 1] = left
     split, fold = np.nonzero(held_out)
     return Folds(values.first[split], held_out[split, fold], _parts(fold, count))
+
+
+def _by_place(weight: Floats, number: NDArray[np.int64], count: int) -> Folds:
+    """Folds of the copies of rows, by their places among all copies."""
+    row, share = np.repeat(np.arange(len(number)), number), weight / number
+    order = np.argsort(stirred(np.arange(len(row), dtype=np.uint64)), kind="stable")
+    fold = np.empty(len(row), np.intp)
+    fold[order] = count * np.arange(len(row)) // len(row)
+    if len(row) == len(number):
+        return Folds(None, weight, _parts(fold, count))
+    held_out = np.zeros((len(number), count))
+    np.add.at(held_out, (row, fold), share[row])
+    split, fold = np.nonzero(held_out)
+    return Folds(split, held_out[split, fold], _parts(fold, count))
 
 
 def _parts(fold: NDArray[np.intp], count: int) -> list[NDArray[np.intp]]:
