@@ -7,7 +7,7 @@ import pytest
 
 import calibrant
 from calibrant import CalibrationWarning
-from calibrant.calibrators import AutoCalibrator, calibrator
+from calibrant.calibrators import AutoCalibrator, Rows, calibrator
 from calibrant.calibrators._choosing import error_of_difference, simplest_of_the_best
 from calibrant.formulas import Pool
 from calibrant.metrics import nll
@@ -147,6 +147,62 @@ def test_wanted_methods_that_are_not_for_these_rows():
     for none in ([], ["auto"]):
         with pytest.raises(ValueError, match="must name at least one method, and not 'auto'"):
             AutoCalibrator(methods=none).fit(*scaled(30, 0))
+
+
+def bent_harder(rows: int, seed: int = 0) -> Data:
+    """Logits of which an increasing map, and nothing else, is to be learned."""
+    rng = np.random.default_rng(seed)
+    true = 1.5 * rng.normal(size=(rows, 4))
+    logits = np.sign(true) * np.abs(3.0 * true) ** 1.7
+    return logits, (true + rng.gumbel(size=true.shape)).argmax(axis=1)
+
+
+@pytest.mark.parametrize("methods", [["spts"], ["monotone", "spts"], ["monotone", "mpts"]])
+def test_a_wanted_joint_method_competes_without_its_other_parts(methods):
+    auto = AutoCalibrator(methods=methods).fit(*bent_harder(400))
+    assert set(auto.members_) <= set(methods)
+
+
+def test_each_wanted_method_competes_once():
+    auto = AutoCalibrator(methods=np.array(["ts", "temperature", "TS"])).fit(*scaled(60, 0))
+    assert [row["candidate"] for row in auto.fit_info_.details["tried"]] == [
+        "base",
+        "class-shares",
+        "ts",
+    ]
+
+
+def test_wanted_methods_that_may_change_the_class():
+    with pytest.raises(ValueError, match="svs may change the predicted class: leave it out"):
+        AutoCalibrator(preserve_accuracy=True, methods=["svs"]).fit(*scaled(60, 0))
+    with pytest.raises(ValueError, match=r"must be a list of names such as .*, got \['ts', 3\]"):
+        AutoCalibrator(methods=["ts", 3]).fit(*scaled(60, 0))
+
+
+def test_copies_of_a_few_groups_are_few_rows():
+    """Twenty rows, each twenty times with a little noise: the groups say that they are twenty."""
+    rng = np.random.default_rng(1)
+    logits, labels = bent_harder(20, 1)
+    logits = np.repeat(logits, 20, axis=0) + 0.02 * rng.normal(size=(400, 4))
+    labels, groups = np.repeat(labels, 20), np.repeat(np.arange(20), 20)
+    grouped = AutoCalibrator().fit(Rows(logits, labels, groups=groups))
+    alone = AutoCalibrator().fit(logits, labels)
+    test = bent_harder(4000, 2)
+    losses = [nll(one.predict_proba(test[0]), test[1]) for one in (grouped, alone)]
+    assert losses[0] < losses[1] - 0.1
+    errors = [one.fit_info_.details["held_out_error"] for one in (grouped, alone)]
+    assert errors[0] > 2.0 * errors[1]
+
+
+def test_a_missing_class_among_many_rows(monkeypatch):
+    monkeypatch.setattr("calibrant.calibrators._choosing.SAMPLE_ROWS", 300)
+    logits, labels = scaled(1500, 0, classes=3)
+    logits[:, :2] = np.round(logits[:, :2])  # without the third class rows are copies
+    keep = labels < 2
+    auto = AutoCalibrator(methods=["ts", "spts"])
+    with pytest.warns(CalibrationWarning, match="no row has class 2"):
+        auto.fit(logits[keep], labels[keep])
+    assert set(auto.members_) <= {"base", "ts", "spts"}
 
 
 def test_files_keep_an_average(tmp_path):

@@ -40,7 +40,10 @@ def test_every_row_may_have_many_copies(monkeypatch, method):
     logits, labels = rows(900)
     heavy = calibrant.calibrator(method).fit(logits, labels, np.full(900, 200))
     plain = calibrant.calibrator(method).fit(logits, labels)
-    np.testing.assert_allclose(heavy.predict_proba(logits), plain.predict_proba(logits), atol=0.05)
+    difference = np.abs(heavy.predict_proba(logits) - plain.predict_proba(logits))
+    # another 300 copies are drawn, on which auto may choose other methods
+    assert difference.max() < (0.15 if method == "auto" else 0.05)
+    assert difference.mean() < 0.02
 
 
 def test_a_true_class_of_probability_0_need_not_be_in_the_sample(monkeypatch):

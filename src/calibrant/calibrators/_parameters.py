@@ -146,7 +146,8 @@ class MethodNames(Constraint):
 
         if value is None:
             return
-        if isinstance(value, str) or not isinstance(value, Sequence):
+        listed = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+        if not (listed and all(isinstance(one, str) for one in value)):
             raise ValueError(f"{name} must be a list of names such as ['ts', 'svs'], got {value!r}")
         names = [acronym(one) for one in value]
         if not names or "auto" in names:

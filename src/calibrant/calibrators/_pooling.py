@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from calibrant.common.types import Floats
 from calibrant.data.weights import copies, effective_rows, shares
+from calibrant.formulas.pool import MOST_MEMBERS
 
 RATE = 0.5  # of the rows count
 UNCALIBRATED = "base"
@@ -42,22 +43,23 @@ class Judged:
     names: Sequence[str]
     losses: Floats  # (methods, rows)
     weight: Floats  # of the rows
-    pool: bool = True  # False: all weight is given to one method
+    group: NDArray[np.intp] | None = None  # of each row, where rows depend on each other
 
     def weights(self, mean: Floats, rows: float) -> Floats:
         """The weights of the methods (.., methods) from their mean losses (.., methods)."""
         prior = [PRIOR_OF_UNCALIBRATED if n == UNCALIBRATED else 1.0 for n in self.names]
         log_weight = np.log(prior) - RATE * rows * (mean - mean.min(axis=-1, keepdims=True))
-        if not self.pool:
-            best = log_weight.argmax(axis=-1)
-            return np.asarray(np.eye(len(self.names))[best])
         weights = np.exp(log_weight - log_weight.max(axis=-1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
     @property
     def rows(self) -> float:
-        """How many rows of equal weight tell as much."""
-        return effective_rows(self.weight)
+        """How many independent rows of equal weight tell as much."""
+        rows = effective_rows(self.weight)
+        if self.group is None:
+            return rows
+        of_group = np.bincount(self.group, self.weight)
+        return min(rows, float(of_group.sum() ** 2 / (of_group @ of_group)))
 
     @property
     def means(self) -> Floats:
@@ -78,7 +80,8 @@ class Judged:
     def chosen(self) -> Floats:
         """The weights; 0 for methods that the average does without."""
         weights, share = self.weights(self.means, self.rows), shares(self.weight)
-        weights = _renormalised(np.where(weights < NEGLIGIBLE, 0.0, weights))
+        least = max(NEGLIGIBLE, np.sort(weights)[-MOST_MEMBERS:][0])
+        weights = _renormalised(np.where(weights < least, 0.0, weights))
         full = float(share @ self.pooled(weights))
         for least in np.argsort(weights, kind="stable"):
             fewer = weights.copy()
@@ -89,6 +92,14 @@ class Judged:
             if abs(float(share @ self.pooled(fewer)) - full) <= TOLERANCE:
                 weights = fewer
         return weights
+
+    def error(self, losses: Floats) -> float:
+        """The standard error of the mean of one loss per row."""
+        share = shares(self.weight)
+        spread = share * (losses - share @ losses)
+        if self.group is not None:
+            return float(np.linalg.norm(np.bincount(self.group, spread)))
+        return float(np.sqrt(np.sum(spread**2 / copies(self.weight))))
 
     def optimism(self) -> float:
         """By how much the held-out loss of the average is too low, because it chose the weights.
@@ -117,9 +128,13 @@ class Judged:
         return float((best[0] == best[1]).mean())
 
     def _drawn(self, draw: Draw, count: int) -> Floats:
-        """Weights of the rows (draws, rows), each copy of a row drawn by itself."""
+        """Weights of the rows (draws, rows): each copy of a row drawn by itself, or each group."""
         rng, number = np.random.default_rng(0), copies(self.weight)
-        drawn = np.stack([draw(rng, number) for _ in range(count)]) * (self.weight / number)
+        if self.group is None:
+            drawn = np.stack([draw(rng, number) for _ in range(count)]) * (self.weight / number)
+        else:
+            each = np.ones(self.group.max() + 1)
+            drawn = np.stack([draw(rng, each)[self.group] for _ in range(count)]) * self.weight
         return np.asarray(np.where(drawn.any(axis=1, keepdims=True), drawn, self.weight))
 
 

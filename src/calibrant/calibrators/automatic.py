@@ -163,14 +163,15 @@ class AutoCalibrator(LogitCalibrator):
             names += _suitable(few) if self.methods is None else self._wanted(few)
         with noted():  # a fold may lack a class, of which the methods would warn
             candidates = list(self._candidates(names, data, few, folds))
-            judged = Judged(
-                [candidate.name for candidate in candidates],
-                np.stack([candidate.held_out for candidate in candidates]),
-                folds.weight,
-            )
-            weights = judged.chosen()
-            members = [candidates[at] for at in np.argsort(-weights, kind="stable") if weights[at]]
-            fits = [member.fit() for member in members]
+        judged = Judged(
+            [candidate.name for candidate in candidates],
+            np.stack([candidate.held_out for candidate in candidates]),
+            folds.weight,
+            None if few.groups is None else folds.of(_codes(few.groups)),
+        )
+        weights = judged.chosen()
+        members = [candidates[at] for at in np.argsort(-weights, kind="stable") if weights[at]]
+        fits = [member.fit() for member in members]
         chosen = -np.sort(-weights[weights > 0.0], kind="stable")
         formula = fits[0][0]
         if len(fits) > 1:
@@ -185,7 +186,9 @@ class AutoCalibrator(LogitCalibrator):
         """The methods of these names, judged by the folds of a sample, or leaving one row out."""
         whole = _Fitting(data)
         some = whole if few is data else _Fitting(few)
-        joint = ("monotone", *JOINT) if set(JOINT) & set(names) else ()
+        joint: tuple[str, ...] = ()  # with groups these are judged by folds, as all others
+        if set(JOINT) & set(names) and data.groups is None:
+            joint = ("monotone", *JOINT) if "mpts" in names else JOINT
         for name in names:
             model = self._model(name)
             if name in joint or (self.preserve_accuracy and not model.accuracy_preserving):
@@ -194,15 +197,21 @@ class AutoCalibrator(LogitCalibrator):
             fit = judged.fit if some is whole else _later(whole, model)
             yield choosing.Candidate(name, judged.held_out, fit)
         if joint:
-            yield from (one for one in self._joint(data, folds) if one.name in names)
+            yield from _wanted_of(list(self._joint(data, folds)), set(joint) & set(names))
 
     def _wanted(self, data: Rows) -> Iterator[str]:
         """The methods that the caller asks for."""
         from calibrant.calibrators import acronym
 
-        for name in map(acronym, self.methods or ()):
-            if self._model(name).two_classes_only and data.n_classes != 2:
+        for name in dict.fromkeys(map(acronym, () if self.methods is None else self.methods)):
+            model = self._model(name)
+            if model.two_classes_only and data.n_classes != 2:
                 raise ValueError(f"{name} is for two classes, got {data.n_classes}")
+            if self.preserve_accuracy and not model.accuracy_preserving:
+                raise ValueError(
+                    f"{name} may change the predicted class: leave it out of methods, or "
+                    "preserve_accuracy"
+                )
             if name != "base":
                 yield name
 
@@ -213,17 +222,20 @@ class AutoCalibrator(LogitCalibrator):
             return _ClassFrequencies(uniform=name == UNIFORM)
         if name == "ts":
             return temperature.TemperatureScaling(prior_rows="auto")
+        if name in JOINT:
+            return calibrator(name, random_state=self.random_state)
         return calibrator(name)
 
     def _joint(self, data: Rows, folds: Folds) -> Iterator[choosing.Candidate]:
         """The joint methods and their first part, which know their own held-out losses."""
         model = StructuredPTS(random_state=self.random_state, progress=self.progress)
         part = None if self.preserve_accuracy else SeenPart.of(data)
-        yield from model._candidates(data, folds, not self.preserve_accuracy and part is None)
+        class_map = not self.preserve_accuracy and part is None
+        sample = choosing.sample_of_logits(data)  # that of all candidates
+        yield from model._candidates(data, folds, class_map, sample)
         if part is not None and len(part.seen) > 1:
-            sample = choosing.sample_of_logits(data)
             beside = part.loss_beside if sample is None else part.loss_beside[sample.index]
-            for name, held_out, fit in model._candidates(part.data, folds, True):
+            for name, held_out, fit in model._candidates(part.data, folds, True, sample):
                 if name == "spts":
                     all_classes = partial(_of_all_classes, part, fit)
                     yield choosing.Candidate(name, held_out + folds.of(beside), all_classes)
@@ -285,6 +297,23 @@ class _Fitting:
             lambda kept: model._fit_profile(profile.take(kept))[0], rows, folds.parts
         )
         return Judgement(losses, _later(self, model))
+
+
+def _wanted_of(
+    found: Sequence[choosing.Candidate], wanted: set[str]
+) -> Iterator[choosing.Candidate]:
+    """The candidates of the joint method that are wanted.
+
+    Without a class map the method "spts" is "mpts", whose name it then has alone.
+    """
+    kept = [one for one in found if one.name in wanted]
+    if wanted == {"spts"} and not kept:
+        kept = [one._replace(name="spts") for one in found if one.name == "mpts"]
+    yield from kept
+
+
+def _codes(groups: object) -> NDArray[np.intp]:
+    return np.unique(np.asarray(groups), return_inverse=True)[1]
 
 
 def _of_all_classes(part: SeenPart, fit: Callable[[], Fitted]) -> Fitted:
@@ -362,9 +391,7 @@ def _report(
         "pool_weights": sorted(weights[weights > 0.0].tolist(), reverse=True),
         "why": _why(names, judged.names[best], agreement),
         "held_out_loss": float(shares(judged.weight) @ losses) + optimism,
-        "held_out_error": choosing.error_of_difference(
-            losses, np.zeros_like(losses), judged.weight
-        ),
+        "held_out_error": judged.error(losses),
         "optimism": optimism,
         "agreement": agreement,
         "tried": tried,
@@ -372,9 +399,11 @@ def _report(
     if single:
         return replace(first, details=details)
     reports = zip(names, fits, strict=True)
+    settled = [info.converged for _, info in fits]
+    told = [f"{n}: {info.message}" for n, (_, info) in zip(names, fits, strict=True)]
     return FitInfo(
-        first.converged,
-        first.message,
+        bool(np.sum(np.array(details["pool_weights"])[settled]) >= 0.5),
+        "; ".join(t for t, ok in zip(told, settled, strict=True) if not ok) or "converged",
         loss="nll",
         before=weighted_mean(choosing.row_nll(None, data), data.weight),
         after=weighted_mean(choosing.row_nll(formula, data), data.weight),

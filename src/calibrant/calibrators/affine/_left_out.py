@@ -15,6 +15,7 @@ from calibrant.common.types import Floats
 
 LARGEST = 256  # parameters up to which a Newton step costs less than fits on folds
 TILE = 1 << 20  # gradients' entries at once
+MOST_MOVED = 0.5  # share by which one row may move the temperature
 
 
 def left_out_losses(fit: AffineFit) -> Floats | None:
@@ -23,7 +24,7 @@ def left_out_losses(fit: AffineFit) -> Floats | None:
     if loss.size > LARGEST:
         return None
     inverse = np.linalg.pinv(_hessian(loss, flat) + 2.0 * np.diag(pull), hermitian=True)
-    stretch = loss.copy_share * _moved_start(loss)
+    stretch = np.clip(loss.copy_share * _moved_start(loss), -MOST_MOVED, MOST_MOVED)
     result = np.empty(len(loss.features))
     for rows in _tiles(loss):
         inputs, _, _, residual = (np.asarray(part, np.float64) for part in _tile(loss, flat, rows))

@@ -86,10 +86,9 @@ class JointCalibrator(LogitCalibrator, ABC):
         self.input = input
 
     @one_blas_thread()
-    def _fit_ordered(self, data: Rows) -> OrderedStages:
+    def _fit_ordered(self, data: Rows, sample: choosing.Sample | None) -> OrderedStages:
         """The increasing map first, then the network on the mapped logits' profile."""
         start = scaling_start(data, prior_rows="auto")
-        sample = choosing.sample_of_logits(data)
         few = choosing.sampled(data, sample)
         smooth = fit_smooth_map(data, start, self.knots, sample)
         maps: tuple[LogitMap, ...] = () if smooth.formula is None else (smooth.formula,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from calibrant.calibrators._base import Fitted
+from calibrant.calibrators._choosing import sample_of_logits
 from calibrant.calibrators.joint._stages import JointCalibrator
 from calibrant.data.rows import Rows
 
@@ -74,5 +75,5 @@ class MonotonePTS(JointCalibrator):
     _keeps_arg_max = True
 
     def _fit_logits(self, data: Rows) -> Fitted:
-        stages = self._fit_ordered(data)
+        stages = self._fit_ordered(data, sample_of_logits(data))
         return stages.formula, stages.info

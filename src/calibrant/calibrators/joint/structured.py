@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from calibrant.calibrators._base import Fitted
-from calibrant.calibrators._choosing import Candidate, row_nll, sampled
+from calibrant.calibrators._choosing import (
+    Candidate,
+    Sample,
+    row_nll,
+    sample_of_logits,
+    sampled,
+)
 from calibrant.calibrators._fit_info import FitInfo
 from calibrant.calibrators._parameters import Choice, constraints
 from calibrant.calibrators.increasing._smooth import DEFAULT_KNOTS
@@ -101,11 +107,13 @@ class StructuredPTS(JointCalibrator):
         return self.class_map == "none"
 
     def _fit_logits(self, data: Rows) -> Fitted:
-        stages = self._fit_ordered(data)
+        stages = self._fit_ordered(data, sample_of_logits(data))
         folds = folds_of(sampled(data, stages.sample))
         return with_class_map(stages, data, self.class_map, folds)[0]
 
-    def _candidates(self, data: Rows, folds: Folds, class_map: bool) -> Iterator[Candidate]:
+    def _candidates(
+        self, data: Rows, folds: Folds, class_map: bool, sample: Sample | None
+    ) -> Iterator[Candidate]:
         """The parts that give new candidates, on request this method too, with held-out losses.
 
         These are ``MonotonePTS`` and its map by itself, where both of its parts are used.
@@ -114,7 +122,7 @@ class StructuredPTS(JointCalibrator):
         parts have seen the rows that the class map holds out: its held-out losses are raised by
         what leaving a row out adds to theirs.
         """
-        stages = self._fit_ordered(data)
+        stages = self._fit_ordered(data, sample)
         if stages.maps and stages.info.details["choice"] != "increasing map":
             (own,) = stages.maps
             of_map = row_nll(own, sampled(data, stages.sample)) + stages.map_optimism
