@@ -28,6 +28,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,13 +43,7 @@ from rich.progress import track
 from rich.table import Table
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import (
-    load_breast_cancer,
-    load_digits,
-    load_wine,
-    make_classification,
-    make_moons,
-)
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_moons
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -58,6 +53,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+import tabular
 from calibrant.metrics import brier
 from calibrant.sklearn import CalibratedClassifier
 
@@ -69,15 +65,7 @@ MEASURES = ("nll", "brier")
 HEADS = {"nll": "log loss", "brier": "Brier"}
 
 
-def generated(**options: object) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
-    """A data set of scikit-learn's generator."""
-
-    def make() -> tuple[np.ndarray, np.ndarray]:
-        settings = {"n_samples": 6000, "n_features": 20, "random_state": 0, **options}
-        return make_classification(**settings)
-
-    return make
-
+generated = partial(tabular.generated, n_samples=6000)
 
 DATA: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
     "breast_cancer": lambda: load_breast_cancer(return_X_y=True),

@@ -80,8 +80,8 @@ class Judged:
     def chosen(self) -> Floats:
         """The weights; 0 for methods that the average does without."""
         weights, share = self.weights(self.means, self.rows), shares(self.weight)
-        least = max(NEGLIGIBLE, np.sort(weights)[-MOST_MEMBERS:][0])
-        weights = _renormalised(np.where(weights < least, 0.0, weights))
+        smallest = max(NEGLIGIBLE, np.sort(weights)[-MOST_MEMBERS:][0])
+        weights = _renormalised(np.where(weights < smallest, 0.0, weights))
         full = float(share @ self.pooled(weights))
         for least in np.argsort(weights, kind="stable"):
             fewer = weights.copy()

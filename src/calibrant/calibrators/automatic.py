@@ -237,7 +237,7 @@ class AutoCalibrator(LogitCalibrator):
             beside = part.loss_beside if sample is None else part.loss_beside[sample.index]
             for name, held_out, fit in model._candidates(part.data, folds, True, sample):
                 if name == "spts":
-                    all_classes = partial(_of_all_classes, part, fit)
+                    all_classes = partial(lambda fit: part.fitted(*fit()), fit)
                     yield choosing.Candidate(name, held_out + folds.of(beside), all_classes)
 
 
@@ -314,10 +314,6 @@ def _wanted_of(
 
 def _codes(groups: object) -> NDArray[np.intp]:
     return np.unique(np.asarray(groups), return_inverse=True)[1]
-
-
-def _of_all_classes(part: SeenPart, fit: Callable[[], Fitted]) -> Fitted:
-    return part.fitted(*fit())
 
 
 def _later(fitting: _Fitting, model: Calibrator) -> Callable[[], Fitted]:

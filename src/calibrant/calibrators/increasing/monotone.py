@@ -20,8 +20,7 @@ class MonotoneScaling(LogitCalibrator):
 
     The logarithm of m's slope is linear between a few knots. A penalty pulls m towards temperature
     scaling, and leave-one-out losses choose its strength. Where no strength is better than
-    temperature scaling, that is the result. It needs few rows: with 300 rows of a network it is
-    often the best single method.
+    temperature scaling, that is the result. It needs few rows.
 
     Parameters
     ----------
